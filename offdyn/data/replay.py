@@ -1,0 +1,85 @@
+"""Rows on the device: all columns of a row side by side in one array, so that a sample is one gather."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..domains.domain import Rows
+from ..types import Batch, Spec
+
+
+class Moments(NamedTuple):
+    """Running mean and variance of the observations stored so far (Chan et al. 1979), for one lane."""
+
+    count: jax.Array
+    mean: jax.Array  # [S]
+    spread: jax.Array  # [S], sum of squared distances from the mean
+
+    def include(self, observation: jax.Array) -> "Moments":
+        """The moments with [n, S] more observations."""
+        n = observation.shape[0]
+        mean = observation.mean(0)
+        total = self.count + n
+        shift = mean - self.mean
+        spread = self.spread + jnp.square(observation - mean).sum(0) + jnp.square(shift) * self.count * n / total
+        return Moments(total, self.mean + shift * n / total, spread)
+
+    def normalise(self, observation: jax.Array) -> jax.Array:
+        """Zero mean, unit variance; a constant entry stays 0."""
+        deviation = jnp.sqrt(self.spread / jnp.maximum(self.count, 1.0))
+        return (observation - self.mean) / jnp.maximum(deviation, 1e-3)
+
+
+def no_moments(spec: Spec) -> Moments:
+    """Before the first row: mean 0, deviation 1."""
+    size = spec.observation_size
+    return Moments(jnp.ones(()), jnp.zeros(size), jnp.ones(size))
+
+
+def row_width(spec: Spec) -> int:
+    """Numbers in one row: observation, action, reward, next observation, terminated."""
+    return 2 * spec.observation_size + spec.action_size + 2
+
+
+def pack(rows: Rows) -> np.ndarray:
+    """[n, width] float32: what the device stores of the rows."""
+    return np.concatenate(
+        (rows.observation, rows.action, rows.reward[:, None], rows.next_observation, rows.terminated[:, None]),
+        axis=1,
+        dtype=np.float32,
+    )
+
+
+def unpack(rows: jax.Array, spec: Spec) -> Batch:
+    """[n, width] -> a batch of n rows, each of weight 1."""
+    s, a = spec.observation_size, spec.action_size
+    observation, action, reward, next_observation, terminated = jnp.split(
+        rows, (s, s + a, s + a + 1, 2 * s + a + 1), axis=-1
+    )
+    ones = jnp.ones(rows.shape[:-1], rows.dtype)
+    return Batch(observation, action, reward[..., 0], next_observation, terminated[..., 0], ones)
+
+
+class Replay(NamedTuple):
+    """One lane's view of the rows of one domain."""
+
+    rows: jax.Array  # [capacity, width], a ring
+    size: jax.Array  # rows filled so far; the same in all lanes, which run in lockstep
+    spec: Spec
+    moments: Moments | None  # observations are normalised by these, where given
+
+    def sample(self, key: jax.Array, n: int) -> Batch:
+        """n rows, uniform with replacement."""
+        return self.view(self.rows[jax.random.randint(key, (n,), 0, self.size)])
+
+    def view(self, rows: jax.Array) -> Batch:
+        """Packed rows as a batch, normalised as sampled ones are."""
+        batch = unpack(rows, self.spec)
+        if self.moments is None:
+            return batch
+        return batch._replace(
+            observation=self.moments.normalise(batch.observation),
+            next_observation=self.moments.normalise(batch.next_observation),
+        )

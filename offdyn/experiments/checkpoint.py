@@ -1,0 +1,206 @@
+"""A cohort on disk, so that a killed one continues without a trace.
+
+    cohort.json                     the runs, in the order of their lanes
+    segments/rows-K.safetensors     what the replays gained between two checkpoints, with body and truncation
+    step-N/state.safetensors        everything the device learned, and the bodies' physics
+    step-N/host.json                counters
+    manifest.json                   which of these belong together, with hashes; manifest.previous.json: the one before
+
+New files are written beside and renamed; the manifest moves last, so that a crash at any moment leaves a good one.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as from_bytes
+from safetensors.numpy import save as to_bytes
+
+from ..errors import OffdynError
+from .record import write_atomically
+
+FORMAT = 1
+NEWEST, PREVIOUS = "manifest.json", "manifest.previous.json"
+KEEP = "keep-replay"  # an empty file: the rows stay when the runs are done
+
+
+class Saved(NamedTuple):
+    """What a checkpoint gives back."""
+
+    clock: int
+    state: dict[str, np.ndarray]
+    host: dict[str, Any]
+    segments: list[dict[str, np.ndarray]]  # in the order in which they were written
+
+
+class Damaged(Exception):
+    """A file of a checkpoint is missing or not what was written."""
+
+
+class CohortFolder:
+    """`OUT/cohorts/<id>/`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+        self._segments: list[str] = []  # files, in order, that the next manifest names
+        self._hashes: dict[str, str] = {}
+
+    @classmethod
+    def create(cls, path: Path, runs: list[str]) -> "CohortFolder":
+        path.mkdir(parents=True, exist_ok=True)
+        folder = cls(path)
+        folder.lock()
+        write_atomically(path / "cohort.json", json.dumps({"format": FORMAT, "runs": runs}, indent=2).encode())
+        return folder
+
+    def runs(self) -> list[str]:
+        """Names of the runs, in the order of their lanes."""
+        path = self.path / "cohort.json"
+        try:
+            read = json.loads(path.read_text())
+            _check_format(read, path)
+            return read["runs"]
+        except (OSError, json.JSONDecodeError, KeyError) as error:
+            raise OffdynError(f"{path}: not readable ({error})") from None
+
+    def lock(self) -> None:
+        """Refuse a second process in this folder; the lock goes with the process, however it ends."""
+        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            self._lock = None
+            raise OffdynError(f"{self.path}: another process is training here; wait for it or stop it first") from None
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def save(
+        self, clock: int, state: Mapping[str, np.ndarray], host: Mapping[str, Any], rows: Mapping[str, np.ndarray]
+    ) -> None:
+        """Write a checkpoint; if that fails (a full disk), all that was there before is still there."""
+        try:
+            if rows:
+                # Named by what it follows: written again after a resume from an older checkpoint, it replaces itself.
+                self._write_segment(f"segments/rows-{len(self._segments):05d}.safetensors", to_bytes(dict(rows)))
+            name = f"step-{clock:09d}"
+            beside = self.path / (name + ".tmp")
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir()
+            files = {
+                f"{name}/state.safetensors": to_bytes(dict(state)),
+                f"{name}/host.json": json.dumps(host).encode(),
+            }
+            hashes = {}
+            for file, content in files.items():
+                write_atomically(beside / Path(file).name, content)
+                hashes[file] = hashlib.sha256(content).hexdigest()
+            shutil.rmtree(self.path / name, ignore_errors=True)
+            os.replace(beside, self.path / name)
+            hashes |= {file: self._hashes[file] for file in self._segments}
+            manifest = {"format": FORMAT, "clock": clock, "step": name, "segments": self._segments, "sha256": hashes}
+            newest = self.path / NEWEST
+            if newest.exists():
+                write_atomically(self.path / PREVIOUS, newest.read_bytes())
+            write_atomically(newest, json.dumps(manifest, indent=2).encode())
+            _sync_folder(self.path)
+        except OSError:
+            for leftover in self.path.glob("step-*.tmp"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            raise
+        self._forget_old_steps()
+
+    def _write_segment(self, file: str, content: bytes) -> None:
+        path = self.path / file
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, content)
+        self._hashes[file] = hashlib.sha256(content).hexdigest()
+        self._segments.append(file)
+
+    def _forget_old_steps(self) -> None:
+        named = {json.loads((self.path / m).read_text())["step"] for m in (NEWEST, PREVIOUS) if (self.path / m).exists()}
+        for step in self.path.glob("step-*"):
+            if step.name not in named:
+                shutil.rmtree(step, ignore_errors=True)
+
+    def load(self) -> tuple[Saved | None, list[str]]:
+        """The newest checkpoint that is whole (None: there never was one), and what is wrong with newer ones."""
+        complaints: list[str] = []
+        found = [name for name in (NEWEST, PREVIOUS) if (self.path / name).exists()]
+        for name in found:
+            try:
+                return self._load(self.path / name), complaints
+            except Damaged as error:
+                complaints.append(str(error))
+        if found:
+            raise OffdynError(f"no whole checkpoint is left: {'; '.join(complaints)}")
+        return None, complaints
+
+    def _load(self, manifest_path: Path) -> Saved:
+        try:
+            manifest = json.loads(manifest_path.read_text())
+            _check_format(manifest, manifest_path)
+            hashes, step = manifest["sha256"], manifest["step"]
+            state = self._read(f"{step}/state.safetensors", hashes)
+            host = json.loads(self._bytes(f"{step}/host.json", hashes))
+            segments = [self._read(file, hashes) for file in manifest["segments"]]
+        except (json.JSONDecodeError, KeyError, UnicodeDecodeError) as error:
+            raise Damaged(f"{manifest_path} is damaged ({error})") from None
+        self._segments = list(manifest["segments"])
+        self._hashes = {file: hashes[file] for file in self._segments}
+        return Saved(manifest["clock"], state, host, segments)
+
+    def _bytes(self, file: str, hashes: Mapping[str, str]) -> bytes:
+        path = self.path / file
+        try:
+            content = path.read_bytes()
+        except OSError:
+            raise Damaged(f"{path} is missing") from None
+        if hashlib.sha256(content).hexdigest() != hashes[file]:
+            raise Damaged(f"{path} is damaged: its contents are not what was written")
+        return content
+
+    def _read(self, file: str, hashes: Mapping[str, str]) -> dict[str, np.ndarray]:
+        try:
+            return from_bytes(self._bytes(file, hashes))
+        except SafetensorError as error:
+            raise Damaged(f"{self.path / file} is damaged ({error})") from None
+
+    def keep_replay(self, wanted: bool) -> None:
+        """Whether the rows stay when the runs are done."""
+        if wanted:
+            (self.path / KEEP).touch()
+
+    def finish(self) -> None:
+        """The runs are done: their checkpoints, and their rows unless asked for, go."""
+        for step in self.path.glob("step-*"):
+            shutil.rmtree(step, ignore_errors=True)
+        for manifest in (NEWEST, PREVIOUS):
+            (self.path / manifest).unlink(missing_ok=True)
+        if not (self.path / KEEP).exists():
+            shutil.rmtree(self.path / "segments", ignore_errors=True)
+        self.unlock()
+
+
+def _check_format(read: Mapping[str, Any], path: Path) -> None:
+    if read["format"] > FORMAT:
+        raise OffdynError(f"{path}: format {read['format']}, this offdyn reads up to {FORMAT}: update offdyn")
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,289 @@
+"""A cohort: runs that share one compiled program, each in its lane, and the tick that moves them all.
+
+One tick: every lane acts; the device is sent to learn from what is stored so far; meanwhile the processor steps the
+physics; the new rows are stored. The policy is never stale, only the newest rows enter one tick later.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..data.replay import pack, row_width
+from ..domains import pairs
+from ..errors import OffdynError
+from ..learning.sac import actor_layout
+from .config import RunConfig
+from .evaluate import Policies
+from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, run_keys, stack
+
+SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
+TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
+
+
+class Cohort:
+    """All state of some runs, and how it advances."""
+
+    def __init__(self, runs: Sequence[RunConfig], threads: int | None = None) -> None:
+        first = runs[0]
+        self.runs, self.plan = list(runs), first.schedule
+        self.spec = pairs.spec_of(first.task)
+        self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
+        self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
+        check_memory(self.lanes_count, self.plan, row_width(self.spec))
+        self.programs = Programs(
+            first.recipe.method, self.spec, first.sac, first.hyper, self.plan.rows, self.plan.updates_per_tick
+        )
+        self.keys = run_keys(self.seeds)
+        self.lanes: Lane = self.programs.init(self.keys, stack([r.sac for r in runs]), stack([r.hyper for r in runs]))
+        shape = (self.lanes_count, 1, row_width(self.spec))
+        self.experience = Experience(
+            *(jax.numpy.zeros((shape[0], rows, shape[2])) for rows in capacities(self.plan))
+        )
+        self.domain = self._open_bodies(threads)
+        self.source_ids = np.arange(self.lanes_count * self.bodies)
+        targets = 0 if self.plan.collects == "source" else 1
+        self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * targets)
+        self.clock = self.source_rows = self.target_rows = self.updates = 0
+        self.failures: dict[int, tuple[str, int]] = {}  # lane -> (quantity, update or source step)
+        self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
+        self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
+        self.new_rows: list[tuple[np.ndarray, np.ndarray]] = []  # source (rows, flags) not yet on disk, per tick
+        self.new_target_rows: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def _open_bodies(self, threads: int | None) -> Any:
+        lanes = list(zip(self.tasks, self.seeds, strict=True))
+        bodies = [(task, "source") for task, _ in lanes for _ in range(self.bodies)]
+        starts = [(seed, SOURCE, body) for _, seed in lanes for body in range(self.bodies)]
+        if self.plan.collects != "source":
+            bodies += [(task, "target") for task, _ in lanes]
+            starts += [(seed, TARGET, 0) for _, seed in lanes]
+        domain = pairs.open_bodies(bodies, starts, threads)
+        if self.bodies > 1:
+            # Staggered, so that time limits do not end all episodes of a run at once.
+            spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies
+            domain.reset(np.arange(self.lanes_count * self.bodies), np.tile(spent, self.lanes_count))
+        return domain
+
+    @property
+    def alive(self) -> np.ndarray:
+        """[lanes] bool: the runs that go on."""
+        return np.array([lane not in self.failures for lane in range(self.lanes_count)])
+
+    @property
+    def may_learn(self) -> bool:
+        enough = self.plan.minimum_rows
+        source_ready = self.plan.collects == "target" or self.source_rows >= enough
+        return source_ready and (self.plan.collects == "source" or self.target_rows >= enough)
+
+    def tick(self) -> None:
+        """Act, learn beside the physics, store."""
+        seen = self.domain.observation.astype(np.float32)
+        split, size = len(self.source_ids), self.spec.observation_size
+        source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
+        target_seen = seen[split:].reshape(self.lanes_count, -1, size)
+        alive = self.alive
+        chosen = self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(self.clock))
+        if self.may_learn:
+            sizes = (min(n, c) for n, c in zip((self.source_rows, self.target_rows), capacities(self.plan), strict=True))
+            self.lanes = self.programs.learn(
+                self.keys, self.lanes, *self.experience, *map(np.int32, sizes), np.int32(self.updates), alive
+            )
+            self.updates += self.plan.updates_per_tick
+        source_actions, target_actions, faults = jax.device_get(chosen)
+        self._note_faults(faults)
+        acts_in_target = len(self.target_ids) > 0 and self.clock % self.plan.target_interval == 0
+        ids, actions = self.source_ids, source_actions.reshape(split, -1)
+        if acts_in_target:
+            ids = np.concatenate((ids, self.target_ids))
+            actions = np.concatenate((actions, target_actions.reshape(self.lanes_count, -1)))
+        lane_of = np.concatenate((np.repeat(np.arange(self.lanes_count), self.bodies), np.arange(self.lanes_count)))
+        lane_of = lane_of[: len(ids)]
+        actions = self._guard(actions, lane_of, "action")
+        rows = self.domain.step(ids, actions)
+        with np.errstate(over="ignore"):
+            packed = pack(rows)
+        packed = self._guard(packed, lane_of, "observation or reward")
+        self._count_returns(ids, lane_of, rows.reward, rows.terminated | rows.truncated | rows.diverged)
+        flags = (TRUNCATED * rows.truncated + DIVERGED * rows.diverged).astype(np.uint8)
+        self._store(packed, flags, split, acts_in_target)
+        self.clock += self.plan.tick
+
+    def _guard(self, values: np.ndarray, lane_of: np.ndarray, quantity: str) -> np.ndarray:
+        """A lane with a value that is not finite stops; what it would have stored or done becomes zero."""
+        bad = ~np.isfinite(values).all(axis=1)
+        for lane in np.unique(lane_of[bad]):
+            self.failures.setdefault(int(lane), (quantity, self.clock))
+        if self.failures:
+            failed = np.isin(lane_of, list(self.failures))
+            values = np.where(failed[:, None], 0.0, values).astype(values.dtype)
+        return values
+
+    def _note_faults(self, faults: np.ndarray) -> None:
+        for lane in np.flatnonzero(faults[:, 0]):
+            note, update = faults[lane]
+            self.failures.setdefault(int(lane), (self.programs.notes[note - 1], int(update)))
+
+    def _count_returns(self, ids: np.ndarray, lane_of: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> None:
+        self.running_return[ids] += reward
+        for position in np.flatnonzero(ended):
+            body = ids[position]
+            role = SOURCE if body < len(self.source_ids) else TARGET
+            self.finished.append((int(lane_of[position]), role, float(self.running_return[body])))
+            self.running_return[body] = 0.0
+
+    def _store(self, packed: np.ndarray, flags: np.ndarray, split: int, with_target: bool) -> None:
+        source, target = self.experience
+        source_capacity, target_capacity = capacities(self.plan)
+        width = packed.shape[1]
+        if split:
+            new = packed[:split].reshape(self.lanes_count, self.bodies, width)
+            source = self._put(source, new, self.source_rows % source_capacity)
+            self.new_rows.append((new, flags[:split].reshape(self.lanes_count, self.bodies)))
+            self.source_rows += self.bodies
+        if with_target:
+            new = packed[split:].reshape(self.lanes_count, 1, width)
+            target = self._put(target, new, self.target_rows % target_capacity)
+            self.new_target_rows.append((new, flags[split:].reshape(self.lanes_count, 1)))
+            self.target_rows += 1
+        self.experience = Experience(source, target)
+
+    def _put(self, rows: Any, new: np.ndarray, position: int) -> Any:
+        if self.lanes.moments is not None:
+            self.lanes = self.lanes._replace(moments=self.programs.observe(self.lanes.moments, new))
+        return self.programs.store(rows, new, np.int32(position))
+
+    def drain(self) -> np.ndarray:
+        """[lanes, notes]: each note summed over the updates since the last drain."""
+        sums = np.asarray(self.lanes.sums, np.float64)
+        self.lanes = self.programs.clear(self.lanes)
+        return sums
+
+    def diagnose(self, held_out: tuple[np.ndarray, np.ndarray] | None) -> dict[str, np.ndarray]:
+        """Each diagnostic [lanes]; empty before there are target rows."""
+        if self.target_rows == 0:
+            return {}
+        if held_out is None:
+            shape = (self.lanes_count, DIAGNOSED_ROWS)
+            held_out = np.zeros((*shape, row_width(self.spec)), np.float32), np.zeros(shape, np.float32)
+        sizes = (min(n, c) for n, c in zip((self.source_rows, self.target_rows), capacities(self.plan), strict=True))
+        notes = self.programs.diagnose(
+            self.keys, self.lanes, *self.experience, *map(np.int32, sizes), np.int32(self.updates), *held_out
+        )
+        return {name: np.asarray(value, np.float64) for name, value in notes.items()}
+
+    def policies(self) -> Policies:
+        """A copy of the mean policies on the host."""
+        run = self.runs[0]
+        layout = actor_layout(run.sac, self.spec)
+        vectors = np.asarray(self.lanes.agent.actor.value)
+        arrays = [np.asarray(a) for a in jax.vmap(layout.split)(vectors)]
+        actions = self.spec.action_size
+        weights, biases = arrays[0::2], [bias[:, None] for bias in arrays[1::2]]
+        weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
+        mean = deviation = None
+        if self.lanes.moments is not None:
+            count, mean, spread = (np.asarray(x) for x in self.lanes.moments)
+            mean, deviation = mean[:, None], np.maximum(np.sqrt(spread / np.maximum(count, 1)[:, None]), 1e-3)[:, None]
+        return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation)
+
+    def agent_arrays(self, lane: int) -> dict[str, np.ndarray]:
+        """One run's networks and optimisers by name."""
+        tree = {"agent": self.lanes.agent, "learned": self.lanes.learned}
+        return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
+
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, np.ndarray]]:
+        """(state, counters, new rows) for a checkpoint; the new rows count as saved from then on."""
+        state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(self.lanes).items()}
+        state |= {f"physics/{name}": array for name, array in self.domain.save().items()}
+        state["running_return"] = self.running_return.copy()
+        host = {
+            "clock": self.clock,
+            "source_rows": self.source_rows,
+            "target_rows": self.target_rows,
+            "updates": self.updates,
+            "failures": [[lane, *failure] for lane, failure in self.failures.items()],
+            "finished": self.finished,
+        }
+        rows = {}
+        for name, pending in (("source", self.new_rows), ("target", self.new_target_rows)):
+            if pending:
+                rows[name] = np.concatenate([new for new, _ in pending], axis=1)
+                rows[f"{name}_flags"] = np.concatenate([flags for _, flags in pending], axis=1)
+        return state, host, rows
+
+    def saved(self) -> None:
+        """The new rows are on disk."""
+        self.new_rows, self.new_target_rows = [], []
+
+    def load(self, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]) -> None:
+        """Go on exactly where `save` was called."""
+        self.lanes = fill_leaves(self.lanes, {k[6:]: v for k, v in state.items() if k.startswith("lanes/")})
+        self.domain.load({k[8:]: v for k, v in state.items() if k.startswith("physics/")})
+        self.running_return = state["running_return"].copy()
+        self.clock, self.updates = host["clock"], host["updates"]
+        self.source_rows, self.target_rows = host["source_rows"], host["target_rows"]
+        self.failures = {lane: (quantity, at) for lane, quantity, at in host["failures"]}
+        self.finished = [(lane, role, value) for lane, role, value in host["finished"]]
+        rings = []
+        for name, capacity in zip(("source", "target"), capacities(self.plan), strict=True):
+            ring = np.zeros((self.lanes_count, capacity, row_width(self.spec)), np.float32)
+            position = 0
+            for segment in segments:
+                if name in segment:
+                    new = segment[name]
+                    ring[:, (position + np.arange(new.shape[1])) % capacity] = new
+                    position += new.shape[1]
+            rings.append(jax.numpy.asarray(ring))
+        self.experience = Experience(*rings)
+
+
+def capacities(plan: Any) -> tuple[int, int]:
+    """Rows of the source and of the target replay; one unused row where a domain is not collected."""
+    source = 1 if plan.collects == "target" else min(plan.replay_size, plan.source_steps)
+    target = 1 if plan.collects == "source" else min(plan.replay_size, plan.target_budget)
+    return source, target
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
+
+
+def fill_leaves(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The tree with its leaves replaced by the arrays of their names."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    leaves = []
+    for path, leaf in paths:
+        name = jax.tree_util.keystr(path)
+        array = arrays.get(name)
+        if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
+            came = "nothing" if array is None else f"{array.dtype} {array.shape}"
+            raise OffdynError(
+                f"checkpoint: {name} should be {leaf.dtype} {leaf.shape}, found {came}; it was saved by another version "
+                "or with other settings: start afresh"
+            )
+        leaves.append(jax.numpy.asarray(array))
+    return jax.tree_util.tree_unflatten(structure, leaves)
+
+
+def check_memory(lanes: int, plan: Any, width: int) -> None:
+    """Refuse replays that cannot fit, before anything is trained."""
+    source, target = capacities(plan)
+    needed = 4 * lanes * width * (source + target)
+    device = jax.devices()[0]
+    free = (device.memory_stats() or {}).get("bytes_limit") if device.platform != "cpu" else _free_memory()
+    if free is not None and needed > 0.9 * free:
+        raise OffdynError(
+            f"the replays of {lanes} runs need {needed / 2**30:.1f} GiB ({source + target} rows of {4 * width} bytes "
+            f"each), this {device.platform} has {free / 2**30:.1f} GiB: lower replay_size, or train fewer seeds or "
+            "tasks at a time"
+        )
+
+
+def _free_memory() -> int | None:
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None

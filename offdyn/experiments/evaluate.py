@@ -1,0 +1,146 @@
+"""How good a policy is: the mean action, in bodies that are built afresh and that training never sees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from ..data.replay import pack
+from ..domains import pairs
+from ..domains.pairs import Pair
+from ..errors import OffdynError
+
+EVALUATION = 2  # the role in (seed, role, ...) that seeds starts; training uses 0 for source and 1 for target
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Deterministic policies of several runs, in NumPy: tanh of the mean of each actor, [lanes, ...] arrays."""
+
+    weights: tuple[np.ndarray, ...]  # [lanes, in, out]
+    biases: tuple[np.ndarray, ...]  # [lanes, 1, out]
+    mean: np.ndarray | None = None  # [lanes, 1, S], of observations, where they are normalised
+    deviation: np.ndarray | None = None
+
+    def __call__(self, observation: np.ndarray) -> np.ndarray:
+        """[lanes, n, S] -> [lanes, n, A]."""
+        x = np.asarray(observation, np.float32)
+        if self.mean is not None:
+            x = (x - self.mean) / self.deviation
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = np.maximum(x @ weight + bias, 0.0)
+        return np.tanh(x @ self.weights[-1] + self.biases[-1])
+
+    def lane(self, index: int) -> "Policies":
+        """One run's policy, still with a lane axis of one."""
+
+        def pick(array: np.ndarray | None) -> np.ndarray | None:
+            return None if array is None else array[index : index + 1]
+
+        weights = tuple(w[index : index + 1] for w in self.weights)
+        biases = tuple(b[index : index + 1] for b in self.biases)
+        return Policies(weights, biases, pick(self.mean), pick(self.deviation))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """A single policy's arrays under the names policy.safetensors uses."""
+        named = {f"layers.{i}.weight": w[0] for i, w in enumerate(self.weights)}
+        named |= {f"layers.{i}.bias": b[0, 0] for i, b in enumerate(self.biases)}
+        if self.mean is not None and self.deviation is not None:
+            named |= {"observation.mean": self.mean[0, 0], "observation.deviation": self.deviation[0, 0]}
+        return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
+
+
+class Policy:
+    """One trained policy: call it with an observation, get the mean action."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with safe_open(path, "numpy") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+                self.metadata: dict[str, str] = file.metadata() or {}
+        except FileNotFoundError:
+            raise OffdynError(f"{path}: no policy there yet; one is written at each checkpoint") from None
+        except (SafetensorError, OSError) as error:
+            raise OffdynError(f"{path}: not a readable policy ({error})") from None
+        depth = sum(name.endswith(".weight") for name in arrays)
+        weights = tuple(arrays[f"layers.{i}.weight"][None] for i in range(depth))
+        biases = tuple(arrays[f"layers.{i}.bias"][None, None] for i in range(depth))
+        normalised = "observation.mean" in arrays
+        mean = arrays["observation.mean"][None, None] if normalised else None
+        deviation = arrays["observation.deviation"][None, None] if normalised else None
+        self.policies = Policies(weights, biases, mean, deviation)
+
+    def __call__(self, observation: np.ndarray) -> np.ndarray:
+        """[..., S] -> [..., A], each action in [-1, 1]."""
+        observation = np.asarray(observation)
+        size = self.policies.weights[0].shape[1]
+        if observation.shape[-1:] != (size,):
+            raise OffdynError(f"{self.path}: expected observations of {size} numbers, got shape {observation.shape}")
+        rows = observation.reshape(1, -1, size)
+        return self.policies(rows)[0].reshape(*observation.shape[:-1], -1)
+
+
+class Evaluation(NamedTuple):
+    """Returns of fresh episodes, and some of the target rows seen."""
+
+    target_returns: np.ndarray  # [lanes, episodes]
+    source_returns: np.ndarray
+    # [lanes, n, width] packed target rows, which training never sees, and [lanes, n]: 0 where there were fewer than n.
+    held_out: tuple[np.ndarray, np.ndarray] | None
+
+
+def evaluate(
+    policies: Policies,
+    tasks: Sequence[Pair],
+    seeds: Sequence[int],
+    target_episodes: int,
+    source_episodes: int,
+    *,
+    index: int,
+    threads: int | None = None,
+    kept_rows: int = 0,
+) -> Evaluation:
+    """Whole episodes of every lane's policy, all stepped together; evaluation number `index` has its own starts."""
+    lanes = len(tasks)
+    roles = ["target"] * target_episodes + ["source"] * source_episodes
+    per_lane = len(roles)
+    bodies = [(task, role) for task in tasks for role in roles]
+    starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
+    domain = pairs.open_bodies(bodies, starts, threads)
+    returns = np.zeros(lanes * per_lane)
+    running = np.arange(lanes * per_lane)
+    stepped: list[np.ndarray] = []
+    packed: list[np.ndarray] = []
+    while len(running):
+        observation = domain.observation.reshape(lanes, per_lane, -1)
+        actions = policies(observation).reshape(lanes * per_lane, -1)[running]
+        rows = domain.step(running, np.nan_to_num(actions))
+        returns[running] += rows.reward
+        if kept_rows:
+            stepped.append(running)
+            packed.append(pack(rows))
+        running = running[~(rows.terminated | rows.truncated | rows.diverged)]
+    domain.close()
+    returns = returns.reshape(lanes, per_lane)
+    held_out = _selection(stepped, packed, kept_rows, lanes, target_episodes, per_lane) if kept_rows else None
+    return Evaluation(returns[:, :target_episodes], returns[:, target_episodes:], held_out)
+
+
+def _selection(
+    stepped: list[np.ndarray], packed: list[np.ndarray], n: int, lanes: int, target_episodes: int, per_lane: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each lane n of its target rows, evenly spread over all it saw, and weights that tell rows from padding."""
+    rows = np.concatenate(packed)
+    lane, episode = np.divmod(np.concatenate(stepped), per_lane)
+    chosen = np.zeros((lanes, n, rows.shape[1]), np.float32)
+    weight = np.zeros((lanes, n), np.float32)
+    for number in range(lanes):
+        mine = np.flatnonzero((lane == number) & (episode < target_episodes))
+        take = min(n, len(mine))
+        chosen[number, :take] = rows[mine[np.linspace(0, len(mine) - 1, take).astype(int)]]
+        weight[number, :take] = 1.0
+    return chosen, weight

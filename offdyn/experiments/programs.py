@@ -1,0 +1,196 @@
+"""The compiled programs of a cohort: one lane's function, mapped over all lanes.
+
+A cohort's state is one pytree with a leading lane axis. `step` counters are shared by all lanes and never mapped, so
+that a branch on them stays a branch.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data.replay import Moments, Replay, no_moments, row_width
+from ..learning import sac as core
+from ..learning.sac import Agent, Sac, hook_key
+from ..methods.method import Method, Notes
+from ..types import Array, Context, Spec
+
+DIAGNOSED_ROWS = 256  # newest and held-out target rows that `diagnose` looks at
+
+
+class Lane(NamedTuple):
+    """All that one run learns, as the device holds it."""
+
+    agent: Agent
+    learned: Any
+    sac: Sac
+    hyper: Any
+    moments: Moments | None
+    sums: Array  # [notes], each note summed over the updates since the last log
+    # The first note that was not finite, counted from 1, and the update at which; 0 while all is well.
+    fault: Array  # [2] int32
+
+
+class Experience(NamedTuple):
+    """The rows of a cohort, [lanes, capacity, width]; sizes and positions are kept by the host."""
+
+    source: Array
+    target: Array
+
+
+class Programs:
+    """Compiled once per cohort shape; every call takes and gives whole cohorts."""
+
+    def __init__(self, method: Method, spec: Spec, sac: Sac, hyper: Any, rows: str, updates: int) -> None:
+        self.method, self.spec, self.rows, self.updates = method, spec, rows, updates
+        self.normalises = sac.normalise_observations
+        one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, 0))
+        width = row_width(spec)
+        replay = jax.ShapeDtypeStruct((1, width), jnp.float32)
+        size = jax.ShapeDtypeStruct((), jnp.int32)
+        notes = jax.eval_shape(self._notes, jax.random.key(0), one, replay, replay, size, size, size)
+        self.notes = sorted(notes)  # names in the order of `sums`
+        held_out = jax.ShapeDtypeStruct((DIAGNOSED_ROWS, width), jnp.float32)
+        weight = jax.ShapeDtypeStruct((DIAGNOSED_ROWS,), jnp.float32)
+        self.diagnostics = sorted(
+            jax.eval_shape(
+                self._diagnose, jax.random.key(0), one, replay, replay, size, size, size, held_out, weight
+            )
+        )
+        self.init = jax.jit(jax.vmap(lambda key, sac, hyper: self._lane(key, sac, hyper, len(self.notes))))
+        self.act = jax.jit(jax.vmap(self._act, in_axes=(0, 0, 0, 0, None)))
+        self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
+        self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
+        self.learn = jax.jit(
+            jax.vmap(self._learn, in_axes=(0, 0, 0, 0, None, None, None, 0)), donate_argnums=1
+        )
+        self.diagnose = jax.jit(jax.vmap(self._diagnose, in_axes=(0, 0, 0, 0, None, None, None, 0, 0)))
+        self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
+
+    def _lane(self, key: Array, sac: Sac, hyper: Any, notes: int) -> Lane:
+        key = hook_key(key, "init")
+        sac, hyper = (jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), x) for x in (sac, hyper))
+        return Lane(
+            agent=core.init(hook_key(key, "agent"), sac, self.spec),
+            learned=self.method.init(hook_key(key, "method"), hyper, self.spec),
+            sac=sac,
+            hyper=hyper,
+            moments=no_moments(self.spec) if self.normalises else None,
+            sums=jnp.zeros(notes),
+            fault=jnp.zeros(2, jnp.int32),
+        )
+
+    def _seen(self, lane: Lane, observation: Array) -> Array:
+        return observation if lane.moments is None else lane.moments.normalise(observation)
+
+    def _act(
+        self, key: Array, lane: Lane, source_seen: Array, target_seen: Array, clock: Array
+    ) -> tuple[Array, Array, Array]:
+        """Actions for the source bodies [b, A] and the target body [1, A], and the lane's fault."""
+        key = jax.random.fold_in(key, clock)
+        sac = lane.sac
+        context = Context(
+            self.spec, lane.agent, lane.learned, sac, lane.hyper, hook_key(key, "explore"), clock
+        )
+        observation = self._seen(lane, source_seen)
+        if self.method.explore is None:
+            source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, self.spec)
+        else:
+            source = self.method.explore(observation, context)
+        noise = jax.random.normal(hook_key(key, "source noise"), source.shape)
+        source = jnp.clip(source + sac.source_noise * noise, -1.0, 1.0)
+        target, _ = core.act(
+            lane.agent.actor.value, self._seen(lane, target_seen), hook_key(key, "target action"), sac, self.spec
+        )
+        return source, target, lane.fault
+
+    def _store(self, rows: Array, new: Array, position: Array) -> Array:
+        return jax.lax.dynamic_update_slice(rows, new, (position, 0))
+
+    def _observe(self, moments: Moments, new: Array) -> Moments:
+        return moments.include(new[:, : self.spec.observation_size])
+
+    def _notes(
+        self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
+    ) -> Notes:
+        return self._update(key, lane, source, target, source_size, target_size, step)[2]
+
+    def _update(
+        self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
+    ) -> tuple[Agent, Any, Notes]:
+        return core.update(
+            lane.agent,
+            lane.learned,
+            Replay(source, source_size, self.spec, lane.moments),
+            Replay(target, target_size, self.spec, lane.moments),
+            method=self.method,
+            rows=self.rows,
+            sac=lane.sac,
+            hyper=lane.hyper,
+            spec=self.spec,
+            key=jax.random.fold_in(key, step),
+            step=step,
+        )
+
+    def _learn(
+        self,
+        key: Array,
+        lane: Lane,
+        source: Array,
+        target: Array,
+        source_size: Array,
+        target_size: Array,
+        first: Array,
+        alive: Array,
+    ) -> Lane:
+        """A tick's updates, the first of them number `first`. A lane that is or goes bad keeps its state unchanged."""
+
+        def one(carry: Lane, step: Array) -> tuple[Lane, None]:
+            agent, learned, notes = self._update(key, carry, source, target, source_size, target_size, step)
+            values = jnp.stack([notes[name] for name in self.notes])
+            bad = ~jnp.isfinite(values)
+            found = jnp.stack((jnp.argmax(bad) + 1, step)).astype(jnp.int32)
+            fault = jnp.where((carry.fault[0] == 0) & bad.any(), found, carry.fault)
+            return carry._replace(agent=agent, learned=learned, sums=carry.sums + values, fault=fault), None
+
+        after, _ = jax.lax.scan(one, lane, first + jnp.arange(self.updates))
+        good = alive & (after.fault[0] == 0)
+        kept: Lane = jax.tree.map(lambda new, old: jnp.where(good, new, old), after, lane)
+        return kept._replace(fault=jnp.where(alive, after.fault, lane.fault))
+
+    def _diagnose(
+        self,
+        key: Array,
+        lane: Lane,
+        source: Array,
+        target: Array,
+        source_size: Array,
+        target_size: Array,
+        step: Array,
+        held_out: Array,
+        held_out_weight: Array,
+    ) -> Notes:
+        key = hook_key(jax.random.fold_in(key, step), "diagnose")
+        replay = Replay(target, target_size, self.spec, lane.moments)
+        count = min(DIAGNOSED_ROWS, target.shape[0])
+        newest = target[(target_size - 1 - jnp.arange(count)) % jnp.minimum(target_size, target.shape[0])]
+        context = Context(self.spec, lane.agent, lane.learned, lane.sac, lane.hyper, key, step)
+        return self.method.diagnose(
+            Replay(source, source_size, self.spec, lane.moments),
+            replay,
+            replay.view(newest),
+            replay.view(held_out)._replace(weight=held_out_weight),
+            context,
+        )
+
+
+def run_keys(seeds: list[int]) -> Array:
+    """One key per run, from its seed alone."""
+    return jax.vmap(jax.random.key)(jnp.asarray(np.asarray(seeds, np.uint32)))
+
+
+def stack(settings: list[Any]) -> Any:
+    """The lanes' settings as one: each float a [lanes] array."""
+    return jax.tree.map(lambda *values: np.asarray(values, np.float32), *settings)

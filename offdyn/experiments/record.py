@@ -1,0 +1,224 @@
+"""A run's folder: its configuration, its curve, its metrics, where it came from, and its policy."""
+
+import csv
+import io
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save as to_bytes
+
+from .. import __version__
+from ..domains import pairs
+from ..errors import OffdynError
+from .config import RunConfig, from_yaml, to_yaml
+
+FORMAT = 1  # of provenance.json
+CURVE_COLUMNS = (
+    "source_steps",
+    "target_steps",
+    "updates",
+    "target_return_mean",
+    "target_return_std",
+    "source_return_mean",
+    "normalised",
+    "penalty_mean",
+    "wall_seconds",
+)
+PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The whole content or the old file: written beside, flushed to the disk, renamed."""
+    beside = path.with_name(path.name + ".tmp")
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+class RunFolder:
+    """`OUT/<run>/`."""
+
+    def __init__(self, path: Path, config: RunConfig) -> None:
+        self.path, self.config = path, config
+        self._events: Any = None
+
+    @classmethod
+    def create(cls, out: Path, config: RunConfig) -> "RunFolder":
+        """A new folder; one that exists is never overwritten."""
+        path = out / config.name
+        if path.exists():
+            raise OffdynError(
+                f"{path} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
+            )
+        path.mkdir(parents=True)
+        write_atomically(path / "config.yaml", to_yaml(config).encode())
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """A folder that exists."""
+        try:
+            text = (path / "config.yaml").read_text()
+        except FileNotFoundError:
+            raise OffdynError(f"{path}: not a run's folder (it has no config.yaml)") from None
+        return cls(path, from_yaml(text, path / "config.yaml"))
+
+    def append_curve(self, line: Mapping[str, Any]) -> None:
+        """One line per evaluation; the columns are fixed by the first one."""
+        path = self.path / "curve.csv"
+        new = not path.exists() or path.stat().st_size == 0
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(line), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow({name: _cell(value) for name, value in line.items()})
+        with open(path, "a") as file:
+            file.write(text.getvalue())
+
+    def curve(self) -> list[dict[str, float]]:
+        """The evaluations so far; an empty cell is NaN."""
+        path = self.path / "curve.csv"
+        if not path.exists():
+            return []
+        with open(path, newline="") as file:
+            return [{k: float(v) if v else float("nan") for k, v in row.items()} for row in csv.DictReader(file)]
+
+    def append_metrics(self, clock: int, metrics: Mapping[str, float | None]) -> None:
+        """One line of JSON, and the same numbers as TensorBoard events."""
+        with open(self.path / "metrics.jsonl", "a") as file:
+            file.write(json.dumps({"source_steps": clock, **metrics}) + "\n")
+        self._write_events(clock, metrics)
+
+    def _write_events(self, clock: int, metrics: Mapping[str, float | None]) -> None:
+        if self._events is None:
+            try:
+                from tensorboardX import SummaryWriter
+            except ImportError:
+                return
+            self._events = SummaryWriter(str(self.path / "tensorboard"))
+        for name, value in metrics.items():
+            if value is not None:
+                self._events.add_scalar(name.replace(" ", "_"), value, clock)
+
+    def flush(self) -> dict[str, int]:
+        """Everything appended so far is on the disk; how long each file is."""
+        if self._events is not None:
+            self._events.flush()
+        lengths = {}
+        for name in ("curve.csv", "metrics.jsonl"):
+            path = self.path / name
+            if path.exists():
+                with open(path, "rb+") as file:
+                    os.fsync(file.fileno())
+                lengths[name] = path.stat().st_size
+        return lengths
+
+    def cut_back(self, lengths: Mapping[str, int]) -> None:
+        """Forget what was appended after a checkpoint; the event files are written again from what is left."""
+        for name in ("curve.csv", "metrics.jsonl"):
+            path, length = self.path / name, lengths.get(name, 0)
+            if not path.exists() and length == 0:
+                continue
+            if not path.exists() or path.stat().st_size < length:
+                raise OffdynError(f"{path}: shorter than its checkpoint says ({length} bytes); it was changed by hand")
+            with open(path, "rb+") as file:
+                file.truncate(length)
+        self.close()
+        for event_file in (self.path / "tensorboard").glob("events.*"):
+            event_file.unlink()
+        metrics = self.path / "metrics.jsonl"
+        for line in metrics.read_text().splitlines() if metrics.exists() else []:
+            numbers = json.loads(line)
+            self._write_events(numbers.pop("source_steps"), numbers)
+
+    def write_policy(self, arrays: Mapping[str, np.ndarray]) -> None:
+        spec = pairs.spec_of(self.config.task)
+        said = {
+            "format": "1",
+            "run": self.config.name,
+            "activation": "relu",
+            "output": "tanh",
+            "observation_size": str(spec.observation_size),
+            "action_size": str(spec.action_size),
+        }
+        write_atomically(self.path / "policy.safetensors", to_bytes(dict(arrays), said))
+
+    def write_agent(self, arrays: Mapping[str, np.ndarray]) -> None:
+        write_atomically(self.path / "agent.safetensors", to_bytes(dict(arrays), {"format": "1"}))
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        path = self.path / "provenance.json"
+        try:
+            return json.loads(path.read_text())
+        except FileNotFoundError:
+            return {"state": "unknown"}
+        except json.JSONDecodeError as error:
+            raise OffdynError(f"{path}: not readable ({error})") from None
+
+    @property
+    def state(self) -> str:
+        """running, stopped, failed or finished."""
+        return self.provenance["state"]
+
+    def close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+
+def find_runs(folder: Path) -> list[RunFolder]:
+    """Every run below a folder, or the run that it is."""
+    if (folder / "config.yaml").exists():
+        return [RunFolder.open(folder)]
+    return [RunFolder.open(path.parent) for path in sorted(folder.glob("*/config.yaml"))]
+
+
+def surroundings(threads: int | None) -> dict[str, Any]:
+    """Versions and hardware, as they matter to a result."""
+    import jax
+
+    device = jax.devices()[0]
+    return {
+        "format": FORMAT,
+        "offdyn": __version__,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
+        "machine": {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "system": platform.platform()},
+        "physics_threads": threads,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,388 @@
+"""Trains cohorts to the end: evaluation beside training, logs, checkpoints, stops and resumes."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..domains import pairs
+from ..errors import OffdynError
+from .checkpoint import CohortFolder
+from .cohorts import Cohort
+from .config import RunConfig, group
+from .evaluate import Evaluation, evaluate
+from .programs import DIAGNOSED_ROWS
+from .progress import Progress, Quiet
+from .record import RunFolder, surroundings
+
+COHORTS = "cohorts"  # below OUT
+
+
+class Stopped(Exception):
+    """Training was asked to stop, and saved itself first."""
+
+
+@dataclass
+class Stop:
+    """Set by a signal; looked at once per tick."""
+
+    wanted: bool = False
+
+
+def start(
+    runs: Sequence[RunConfig],
+    out: Path,
+    *,
+    threads: int | None = None,
+    keep_replay: bool = False,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> list[RunFolder]:
+    """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
+    cohorts = group(runs)
+    taken = [out / run.name for run in runs if (out / run.name).exists()]
+    if taken:
+        raise OffdynError(
+            f"{taken[0]} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
+        )
+    trainers = []
+    for members in cohorts:
+        folders = [RunFolder.create(out, run) for run in members]
+        name = hashlib.sha256("\n".join(run.name for run in members).encode()).hexdigest()[:12]
+        cohort = CohortFolder.create(out / COHORTS / name, [run.name for run in members])
+        cohort.keep_replay(keep_replay)
+        trainers.append((folders, cohort))
+    return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+
+
+def resume(
+    out: Path, *, threads: int | None = None, progress: Progress | None = None, stop: Stop | None = None
+) -> list[RunFolder]:
+    """Continue every unfinished cohort of a folder where its last checkpoint was."""
+    found = sorted((out / COHORTS).glob("*/cohort.json"))
+    if not found:
+        raise OffdynError(f"{out}: nothing to resume (no {COHORTS}/*/cohort.json); name the --out of an earlier training")
+    trainers = []
+    for path in found:
+        cohort = CohortFolder(path.parent)
+        folders = [RunFolder.open(out / name) for name in cohort.runs()]
+        if any(folder.state not in ("finished", "failed") for folder in folders):
+            cohort.lock()
+            trainers.append((folders, cohort))
+    return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+
+
+def _train_all(
+    trainers: list[tuple[list[RunFolder], CohortFolder]], threads: int | None, progress: Progress, stop: Stop
+) -> list[RunFolder]:
+    done = []
+    try:
+        for number, (folders, cohort) in enumerate(trainers, start=1):
+            progress.say(f"cohort {number} of {len(trainers)}: {len(folders)} runs of {folders[0].config.method}")
+            Trainer(folders, cohort, threads or default_threads(), progress, stop).run()
+            done += folders
+    finally:
+        for _, cohort in trainers:
+            cohort.unlock()
+        progress.close()
+    return done
+
+
+def default_threads() -> int:
+    """All cores for the physics beside a GPU; half of them where the learner needs the cores too."""
+    import os
+
+    cores = len(os.sched_getaffinity(0))
+    return cores if jax.default_backend() != "cpu" else max(1, cores // 2)
+
+
+class Trainer:
+    """One cohort from where it is to its end."""
+
+    def __init__(
+        self, folders: list[RunFolder], cohort: CohortFolder, threads: int, progress: Progress, stop: Stop
+    ) -> None:
+        self.folders, self.disk, self.threads = folders, cohort, threads
+        self.progress, self.stop = progress, stop
+        self.wall_before, self.started = 0.0, time.perf_counter()
+        self.runs = [folder.config for folder in folders]
+        self.cohort = Cohort(self.runs, threads)
+        self.plan = self.cohort.plan
+        notes, lanes = len(self.cohort.programs.notes), len(folders)
+        self.since_log, self.since_evaluation = np.zeros((lanes, notes)), np.zeros((lanes, notes))
+        self.updates_at_log = self.updates_at_evaluation = 0
+        self.held_out: tuple[np.ndarray, np.ndarray] | None = None
+        self.pending: tuple[Future[Evaluation], Callable[[Evaluation], None]] | None = None
+        self.pool = ThreadPoolExecutor(1, "evaluation")
+        self._load()
+        self.reported = set(self.cohort.failures)
+
+    @property
+    def wall(self) -> float:
+        """Seconds of training so far, stops left out."""
+        return self.wall_before + time.perf_counter() - self.started
+
+    def run(self) -> None:
+        """Train to the end, or until asked to stop."""
+        cohort, plan = self.cohort, self.plan
+        try:
+            self._write_provenance("running")
+            while cohort.clock < plan.source_steps and cohort.alive.any():
+                if cohort.clock % plan.eval_interval == 0:
+                    self._evaluate()
+                cohort.tick()
+                self._report_failures()
+                if cohort.clock % plan.log_interval == 0:
+                    self._log()
+                if self.stop.wanted:
+                    self._checkpoint()
+                    self._write_provenance("stopped")
+                    raise Stopped
+                if cohort.clock % plan.checkpoint_interval == 0 and cohort.clock < plan.source_steps:
+                    self._checkpoint()
+            self._finish()
+        except OSError as error:
+            self._collect_quietly()
+            raise OffdynError(
+                f"writing failed at step {cohort.clock}: {error}. The last checkpoint is whole; make room and "
+                f"continue with `offdyn resume {self.disk.path.parent.parent}`"
+            ) from error
+        finally:
+            self.pool.shutdown()
+            for folder in self.folders:
+                folder.close()
+            cohort.domain.close()
+
+    def _evaluate(self) -> None:
+        """Send the policies to be evaluated beside training; their line enters the curve when that is done."""
+        self._collect()
+        self._drain()
+        cohort, plan = self.cohort, self.plan
+        updates = cohort.updates - self.updates_at_evaluation
+        means = self.since_evaluation / max(updates, 1)
+        self.since_evaluation[:] = 0
+        self.updates_at_evaluation = cohort.updates
+        diagnostics = cohort.diagnose(self.held_out) if updates else {}
+        if self.held_out is None:
+            diagnostics.pop("deviation on held-out target rows", None)
+        clock, wall, alive = cohort.clock, self.wall, cohort.alive
+        counts = (cohort.source_rows, cohort.target_rows, cohort.updates)
+        names = cohort.programs.notes
+
+        def record(result: Evaluation) -> None:
+            self.held_out = result.held_out
+            for lane in np.flatnonzero(alive):
+                notes: dict[str, float | None] = {
+                    name: float(means[lane, i]) if updates else None for i, name in enumerate(names)
+                }
+                notes |= {name: _number(diagnostics, name, lane) for name in cohort.programs.diagnostics}
+                self._record_evaluation(int(lane), clock, counts, wall, result, notes)
+
+        policies = cohort.policies()
+        future = self.pool.submit(
+            evaluate,
+            policies,
+            cohort.tasks,
+            cohort.seeds,
+            plan.eval_episodes,
+            plan.eval_source_episodes,
+            index=clock // plan.eval_interval,
+            threads=self.threads,
+            kept_rows=DIAGNOSED_ROWS,
+        )
+        self.pending = future, record
+
+    def _record_evaluation(
+        self,
+        lane: int,
+        clock: int,
+        counts: tuple[int, int, int],
+        wall: float,
+        result: Evaluation,
+        notes: dict[str, float | None],
+    ) -> None:
+        folder = self.folders[lane]
+        target, source = result.target_returns[lane], result.source_returns[lane]
+        line = {
+            "source_steps": counts[0],
+            "target_steps": counts[1],
+            "updates": counts[2],
+            "target_return_mean": float(target.mean()),
+            "target_return_std": float(target.std()),
+            "source_return_mean": float(source.mean()) if source.size else None,
+            "normalised": pairs.normalised(folder.config.task, float(target.mean())),
+            "penalty_mean": notes.get("reward penalty", 0.0),
+            "wall_seconds": round(wall, 3),
+        }
+        folder.append_curve(line | {name.replace(" ", "_"): value for name, value in notes.items()})
+        folder.append_metrics(clock, {k: v for k, v in line.items() if k.endswith(("mean", "std", "normalised"))})
+        self.progress.evaluated(folder.config.name, float(target.mean()), line["penalty_mean"])
+
+    def _collect(self) -> None:
+        """Wait for the evaluation under way, if any, and record it."""
+        if self.pending is not None:
+            future, record = self.pending
+            self.pending = None
+            record(future.result())
+
+    def _collect_quietly(self) -> None:
+        if self.pending is not None:
+            self.pending[0].exception()
+            self.pending = None
+
+    def _drain(self) -> None:
+        sums = self.cohort.drain()
+        self.since_log += sums
+        self.since_evaluation += sums
+
+    def _log(self) -> None:
+        self._drain()
+        cohort = self.cohort
+        updates = cohort.updates - self.updates_at_log
+        means = self.since_log / max(updates, 1)
+        for lane in np.flatnonzero(cohort.alive):
+            metrics: dict[str, float | None] = {
+                "updates": cohort.updates,
+                "target_steps": cohort.target_rows,
+            }
+            for role, name in enumerate(("source", "target")):
+                returns = [value for at, kind, value in cohort.finished if at == lane and kind == role]
+                metrics[f"training return {name}"] = float(np.mean(returns)) if returns else None
+            metrics |= {
+                name: float(means[lane, i]) if updates else None for i, name in enumerate(cohort.programs.notes)
+            }
+            metrics["diverged bodies"] = self._divergences(int(lane))
+            self.folders[lane].append_metrics(cohort.clock, metrics)
+        self.since_log[:] = 0
+        self.updates_at_log = cohort.updates
+        cohort.finished.clear()
+        self.progress.advanced(cohort.clock, self.plan.source_steps, self.wall)
+
+    def _divergences(self, lane: int) -> int:
+        cohort = self.cohort
+        counts = cohort.domain.divergences
+        source = counts[: len(cohort.source_ids)].reshape(len(self.folders), -1)[lane].sum()
+        target = counts[len(cohort.source_ids) :].reshape(len(self.folders), -1)[lane].sum()
+        return int(source + target)
+
+    def _report_failures(self) -> None:
+        for lane, (quantity, at) in self.cohort.failures.items():
+            if lane not in self.reported:
+                self.reported.add(lane)
+                self._write_agent(lane)
+                name = self.runs[lane].name
+                self._write_provenance("running")
+                self.progress.say(f"{name} stopped: its {quantity} was not finite at step {at}; the others go on")
+
+    def _checkpoint(self) -> None:
+        self._collect()
+        state, host, rows = self.cohort.save()
+        state |= {"since_log": self.since_log, "since_evaluation": self.since_evaluation}
+        if self.held_out is not None:
+            state |= {"held_out_rows": self.held_out[0], "held_out_weight": self.held_out[1]}
+        host |= {
+            "updates_at_log": self.updates_at_log,
+            "updates_at_evaluation": self.updates_at_evaluation,
+            "wall": self.wall,
+            "files": [folder.flush() for folder in self.folders],
+        }
+        self._write_policies()
+        self.disk.save(self.cohort.clock, state, host, rows)
+        self.cohort.saved()
+        self.progress.say(f"checkpoint at step {self.cohort.clock}", detail=True)
+
+    def _load(self) -> None:
+        saved, complaints = self.disk.load()
+        for complaint in complaints:
+            self.progress.say(f"{complaint}; using the checkpoint before it")
+        if saved is None:
+            for folder in self.folders:
+                folder.cut_back({})
+            return
+        self.cohort.load(saved.state, saved.host, saved.segments)
+        self.since_log, self.since_evaluation = saved.state["since_log"].copy(), saved.state["since_evaluation"].copy()
+        if "held_out_rows" in saved.state:
+            self.held_out = saved.state["held_out_rows"], saved.state["held_out_weight"]
+        self.updates_at_log = saved.host["updates_at_log"]
+        self.updates_at_evaluation = saved.host["updates_at_evaluation"]
+        self.wall_before = saved.host["wall"]
+        for folder, lengths in zip(self.folders, saved.host["files"], strict=True):
+            folder.cut_back(lengths)
+        self.progress.say(f"resumed at step {saved.clock}")
+
+    def _finish(self) -> None:
+        """The last evaluation, fresh episodes of the final policy, and everything a result needs."""
+        cohort, plan = self.cohort, self.plan
+        if cohort.alive.any():
+            self._evaluate()
+            self._collect()
+        final = None
+        if cohort.alive.any() and plan.final_episodes:
+            final = evaluate(
+                cohort.policies(), cohort.tasks, cohort.seeds, plan.final_episodes, 0,
+                index=plan.source_steps // plan.eval_interval + 1, threads=self.threads,
+            )  # fmt: skip
+        self._write_policies()
+        for lane in np.flatnonzero(cohort.alive):
+            folder = self.folders[lane]
+            self._write_agent(int(lane))
+            if final is not None:
+                returns = final.target_returns[lane]
+                folder.write_json("final.json", summary(folder, returns))
+        self._write_provenance("finished")
+        self.progress.advanced(cohort.clock, plan.source_steps, self.wall)
+        self.disk.finish()
+
+    def _write_policies(self) -> None:
+        policies = self.cohort.policies()
+        for lane, folder in enumerate(self.folders):
+            folder.write_policy(policies.lane(lane).arrays())
+
+    def _write_agent(self, lane: int) -> None:
+        self.folders[lane].write_agent(self.cohort.agent_arrays(lane))
+
+    def _write_provenance(self, state: str) -> None:
+        about = surroundings(self.threads)
+        cohort = self.cohort
+        for lane, folder in enumerate(self.folders):
+            failure = cohort.failures.get(lane)
+            about_run: dict[str, Any] = {
+                "state": "failed" if failure else state,
+                "preset": folder.config.preset,
+                "models": pairs.fingerprints(folder.config.task),
+                "lanes_in_cohort": len(self.folders),
+                "wall_seconds": round(self.wall, 1),
+                "source_steps": cohort.source_rows,
+                "target_steps": cohort.target_rows,
+                "updates": cohort.updates,
+            }
+            if failure:
+                about_run["failure"] = {"quantity": failure[0], "step": failure[1]}
+            folder.write_json("provenance.json", about | about_run)
+
+
+def summary(folder: RunFolder, final_returns: np.ndarray) -> dict[str, Any]:
+    """What a table needs of a finished run; never its best checkpoint."""
+    curve = folder.curve()
+    steps = np.array([line["target_steps"] or line["source_steps"] for line in curve])
+    means = np.array([line["target_return_mean"] for line in curve])
+    area = float(np.trapezoid(means, steps) / (steps[-1] - steps[0])) if len(curve) > 1 else float(means[0])
+    return {
+        "format": 1,
+        "final_mean": float(final_returns.mean()),
+        "final_std": float(final_returns.std()),
+        "final_normalised": pairs.normalised(folder.config.task, float(final_returns.mean())),
+        "final_returns": [float(value) for value in final_returns],
+        "last_five_mean": float(means[-5:].mean()),
+        "area_under_curve": area,
+    }
+
+
+def _number(diagnostics: dict[str, np.ndarray], name: str, lane: int) -> float | None:
+    return float(diagnostics[name][lane]) if name in diagnostics else None

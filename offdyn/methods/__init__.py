@@ -1,0 +1,1 @@
+"""How each method differs from SAC: one file each, one registry line each (recipes.py)."""

@@ -1,0 +1,70 @@
+"""PAR: deduct from a source reward how far the row's next state is from what the target's dynamics would give.
+
+Lyu et al. 2024, "Cross-Domain Policy Adaptation by Capturing Representation Mismatch", algorithm 1; equation 3 for the
+encoders, equation 4 for the reward. Presets: docs/methods/par.md.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from ..learning.networks import Layout
+from ..types import Array, Batch, Spec
+from .method import Preset
+from .parts import encoders
+from .parts.encoders import Hyper, Pair
+
+# beta by task: the paper's table, and the released code's README, the first-named where it names two.
+PAPER_PENALTY = {
+    "halfcheetah-broken-back-thigh": 1.0,
+    "halfcheetah-no-thighs": 2.0,
+    "hopper-broken-joints": 0.5,
+    "hopper-big-head": 0.5,
+    "walker-broken-right-foot": 0.5,
+    "walker-no-right-thigh": 0.5,
+    "ant-broken-hips": 0.1,
+    "ant-short-feet": 0.1,
+}
+RELEASED_PENALTY = {
+    "halfcheetah-broken-back-thigh": 5.0,
+    "halfcheetah-no-thighs": 5.0,
+    "hopper-broken-joints": 0.05,
+    "hopper-big-head": 0.05,
+    "walker-broken-right-foot": 0.1,
+    "walker-no-right-thigh": 0.1,
+    "ant-broken-hips": 0.01,
+    "ant-short-feet": 0.01,
+}
+PENALTY_ELSEWHERE = 0.5
+
+
+def preset(table: dict[str, float], **fields: object) -> Preset:
+    by_task = {task: {"penalty": penalty} for task, penalty in table.items()}
+    return Preset(fields, by_task, otherwise={"penalty": PENALTY_ELSEWHERE})
+
+
+PRESETS = {
+    "paper": preset(PAPER_PENALTY),
+    "released": preset(
+        RELEASED_PENALTY, encoder_interval=200, encoder_batch=64, slow_encoder=True, source_noise=0.2
+    ),
+    "printed": preset(PAPER_PENALTY, encoder_activation="relu", normalise_code=False),
+}
+
+
+def layouts(hyper: Hyper, spec: Spec) -> Pair:
+    inputs = hyper.code_size + spec.action_size
+    sizes = (inputs, *hyper.encoder_widths, hyper.code_size)
+    return Pair(encoders.state_layout(hyper, spec), Layout(sizes, inputs, activation=hyper.encoder_activation))
+
+
+def predict(vector: Array, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[Array, Array]:
+    """g(f(s), a) and the code it should be, f(s'), which gets no gradient (equation 3)."""
+    f, g = encoders.split(vector, pair)
+    now = encoders.code(f, rows.observation, hyper, pair)
+    actual = encoders.code(jax.lax.stop_gradient(f), rows.next_observation, hyper, pair)
+    return pair.prediction.apply(g, jnp.concatenate((now, rows.action), axis=-1)), actual
+
+
+PAR = encoders.mismatch_method(
+    "par", "SAC on both domains, source rewards penalised by representation mismatch", PRESETS, layouts, predict
+)

@@ -1,0 +1,176 @@
+"""PAR's two encoders: f codes a state, g predicts the next state's code (Lyu et al. 2024, section 4).
+
+Trained on target rows only. How far the prediction is off on a source row says how far that row's dynamics are from
+the target's.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...data.replay import Replay
+from ...fields import lanewise
+from ...learning.networks import Layout, Trained, descend, drift, fresh
+from ...types import Array, Batch, Context, Spec
+from ..method import Method, Notes, Preset
+
+
+@lanewise
+@dataclass(frozen=True)
+class Hyper:
+    """The encoders' choices and the penalty's weight; the defaults are preset `paper`."""
+
+    penalty: float = 0.5  # beta: weight of the deviation in the source reward
+    encoder_learning_rate: float = 3e-4
+    slow_rate: float = 0.005  # Polyak rate of the slow encoders
+    encoder_interval: int = 1  # updates per encoder step
+    encoder_batch: int = 128  # target rows per encoder step
+    slow_encoder: bool = False  # measure deviations with slow copies of f and g
+    encoder_widths: tuple[int, ...] = (256, 256)
+    code_size: int = 256
+    encoder_activation: str = "elu"
+    normalise_code: bool = True  # AvgL1Norm on f
+
+
+class Encoders(NamedTuple):
+    """f and g behind one another in one vector, under one optimiser."""
+
+    live: Trained
+    slow: Array | None  # None where no slow copy is kept
+
+
+class Pair(NamedTuple):
+    """Layouts of f and g."""
+
+    state: Layout  # f
+    prediction: Layout  # g
+
+
+Layouts = Callable[[Hyper, Spec], Pair]
+# (vector, rows, hyper, layouts) -> code of the next state as predicted, and as it is.
+Predict = Callable[[Array, Batch, Hyper, Pair], tuple[Array, Array]]
+
+
+def state_layout(hyper: Hyper, spec: Spec) -> Layout:
+    sizes = (spec.observation_size, *hyper.encoder_widths, hyper.code_size)
+    return Layout(sizes, spec.initial_fan_in, activation=hyper.encoder_activation)
+
+
+def init(key: jax.Array, hyper: Hyper, pair: Pair) -> Encoders:
+    f_key, g_key = jax.random.split(key)
+    vector = jnp.concatenate((pair.state.init(f_key), pair.prediction.init(g_key)))
+    return Encoders(fresh(vector), jnp.array(vector) if hyper.slow_encoder else None)
+
+
+def split(vector: Array, pair: Pair) -> tuple[Array, Array]:
+    f, g = jnp.split(vector, (pair.state.length,))
+    return f, g
+
+
+def code(f: Array, observation: Array, hyper: Hyper, pair: Pair) -> Array:
+    """f(s), divided by its mean absolute entry (AvgL1Norm): without it f could shrink to zero."""
+    z = pair.state.apply(f, observation)
+    if hyper.normalise_code:
+        z = z / jnp.maximum(jnp.abs(z).mean(-1, keepdims=True), 1e-8)
+    return z
+
+
+def deviation(predicted: Array, actual: Array) -> Array:
+    """[n]: the squared distance of the two codes, averaged over the code's dimensions."""
+    return jnp.square(predicted - actual).mean(-1)
+
+
+def learn(predict: Predict, pair: Pair, target: Replay, ctx: Context) -> tuple[Encoders, Notes]:
+    """One encoder step on fresh target rows, every `encoder_interval` updates."""
+    encoders: Encoders = ctx.learned
+    hyper: Hyper = ctx.hyper
+    slow = encoders.slow
+    if slow is not None:
+        # Moved at the end of every update, together with the target critics; the live encoders have not changed since.
+        slow = drift(slow, encoders.live.value, hyper.slow_rate)
+
+    def train(live: Trained) -> tuple[Trained, Array]:
+        rows = target.sample(ctx.key, hyper.encoder_batch)
+
+        def loss(vector: Array) -> tuple[Array, None]:
+            return deviation(*predict(vector, rows, hyper, pair)).mean(), None
+
+        live, value, _ = descend(loss, live, hyper.encoder_learning_rate)
+        return live, value
+
+    if hyper.encoder_interval == 1:
+        live, value = train(encoders.live)
+    else:
+        live, value = jax.lax.cond(
+            ctx.step % hyper.encoder_interval == 0, train, lambda live: (live, jnp.zeros(())), encoders.live
+        )
+    # Updates without an encoder step report 0: the factor keeps the mean over updates right.
+    return Encoders(live, slow), {"encoder loss": value * hyper.encoder_interval}
+
+
+def measure(predict: Predict, pair: Pair, rows: Batch, ctx: Context) -> Array:
+    """[n]: the deviation of each row, with the encoders that the penalty uses."""
+    vector = ctx.learned.live.value if ctx.learned.slow is None else ctx.learned.slow
+    return deviation(*predict(vector, rows, ctx.hyper, pair))
+
+
+def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[Batch, Notes]:
+    """r <- r - penalty * deviation (equation 4 of the paper)."""
+    away = measure(predict, pair, source, ctx)
+    deducted = ctx.hyper.penalty * away
+    notes = {
+        "reward penalty": deducted.mean(),
+        "deviation on source rows": away.mean(),
+        "source reward size": jnp.abs(source.reward).mean(),
+    }
+    return source._replace(reward=source.reward - deducted), notes
+
+
+def diagnose(predict: Predict, pair: Pair, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
+    """What tells a collapsed code from a good prediction."""
+    f, _ = split(ctx.learned.live.value, pair)
+    codes = code(f, newest.observation, ctx.hyper, pair)
+    codes = codes - codes.mean(0)
+    # exp of the entropy of the normalised squared singular values: 1 for a line, code_size for a ball.
+    spectrum = jnp.maximum(jnp.linalg.eigvalsh(codes @ codes.T), 0.0)
+    share = spectrum / jnp.maximum(spectrum.sum(), 1e-12)
+    rank = jnp.exp(-(share * jnp.log(jnp.maximum(share, 1e-12))).sum())
+    weight = held_out.weight / jnp.maximum(held_out.weight.sum(), 1.0)
+    return {
+        "deviation on fresh target rows": measure(predict, pair, newest, ctx).mean(),
+        "deviation on held-out target rows": (measure(predict, pair, held_out, ctx) * weight).sum(),
+        "variance of the code": jnp.square(codes).mean(),
+        "effective rank of the code": rank,
+    }
+
+
+def mismatch_method(
+    name: str, summary: str, presets: Mapping[str, Preset], layouts: Layouts, predict: Predict
+) -> Method:
+    """SAC with the source rewards penalised by the deviation of these encoders."""
+
+    def init_lane(key: jax.Array, hyper: Hyper, spec: Spec) -> Encoders:
+        return init(key, hyper, layouts(hyper, spec))
+
+    def learn_lane(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Notes]:
+        return learn(predict, layouts(ctx.hyper, ctx.spec), target, ctx)
+
+    def correct_lane(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
+        return correct(predict, layouts(ctx.hyper, ctx.spec), source, ctx)
+
+    def diagnose_lane(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
+        return diagnose(predict, layouts(ctx.hyper, ctx.spec), newest, held_out, ctx)
+
+    return Method(
+        name,
+        summary,
+        Hyper,
+        presets,
+        init=init_lane,
+        learn=learn_lane,
+        correct=correct_lane,
+        diagnose=diagnose_lane,
+    )

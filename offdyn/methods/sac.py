@@ -1,0 +1,9 @@
+"""SAC itself: no correction at all. On both domains' rows it is PAR with penalty 0."""
+
+from .method import Method, Preset
+
+SAC = Method(
+    name="sac",
+    summary="plain SAC on the rows of both domains, or of one",
+    presets={"paper": Preset(), "released": Preset({"source_noise": 0.2})},
+)

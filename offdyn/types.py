@@ -1,0 +1,42 @@
+"""The nouns every file shares. Needs nothing but NumPy, so that domains load without JAX."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Array = Any  # a NumPy or JAX array; shapes stand in the comments
+
+
+class Spec(NamedTuple):
+    """What an agent must know of a robot."""
+
+    observation_size: int
+    action_size: int  # every action lies in [-1, 1]
+    # Observation entries the first layers are initialised for: larger than observation_size
+    # where constant entries were dropped (ant: 111, of which 84 are always zero).
+    initial_fan_in: int
+    time_limit: int  # steps after which an episode is cut, which is not an end
+    # (next_observation) -> bool, elementwise over leading axes, for NumPy and JAX arrays alike.
+    is_terminal: Callable[[Array], Array]
+
+
+class Batch(NamedTuple):
+    """Rows of experience, [n, ...]."""
+
+    observation: Array
+    action: Array
+    reward: Array
+    next_observation: Array
+    terminated: Array  # true ends only: a time limit still bootstraps (Pardo et al. 2018)
+    weight: Array  # 1 by default; 0 drops the row from the critic loss
+
+
+class Context(NamedTuple):
+    """What a method may look at: one lane's view, read only."""
+
+    spec: Spec
+    agent: Any  # SAC's networks
+    learned: Any  # whatever the method trains on the side
+    sac: Any  # SAC's fields: the floats are this lane's scalars, the rest is static
+    hyper: Any  # the method's own fields, likewise
+    key: Array  # the hook's own: two hooks never share randomness
+    step: Array  # updates done so far; the same in all lanes, so that lax.cond on it stays a branch
