@@ -13,7 +13,7 @@ from ..types import Batch, Spec
 class Moments(NamedTuple):
     """Running mean and variance of the observations stored so far (Chan et al. 1979), for one lane."""
 
-    count: jax.Array
+    rows: jax.Array  # how many, counting one of mean 0 and deviation 1 to begin with
     mean: jax.Array  # [S]
     spread: jax.Array  # [S], sum of squared distances from the mean
 
@@ -21,14 +21,14 @@ class Moments(NamedTuple):
         """The moments with [n, S] more observations."""
         n = observation.shape[0]
         mean = observation.mean(0)
-        total = self.count + n
+        total = self.rows + n
         shift = mean - self.mean
-        spread = self.spread + jnp.square(observation - mean).sum(0) + jnp.square(shift) * self.count * n / total
+        spread = self.spread + jnp.square(observation - mean).sum(0) + jnp.square(shift) * self.rows * n / total
         return Moments(total, self.mean + shift * n / total, spread)
 
     def normalise(self, observation: jax.Array) -> jax.Array:
         """Zero mean, unit variance; a constant entry stays 0."""
-        deviation = jnp.sqrt(self.spread / jnp.maximum(self.count, 1.0))
+        deviation = jnp.sqrt(self.spread / self.rows)
         return (observation - self.mean) / jnp.maximum(deviation, 1e-3)
 
 

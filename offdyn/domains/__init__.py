@@ -1,5 +1,9 @@
 """What the agent acts in: four robots, their shifts, and any other pair of domains."""
 
+from .opengl import import_mujoco_safely
+
+import_mujoco_safely()
+
 
 def register() -> None:
     """Make every named task known to `gymnasium.make` as `offdyn/NAME-v0`; nothing is built before it is asked for."""

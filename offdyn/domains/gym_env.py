@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from ..errors import OffdynError, unknown
+from .quiet import quiet_when_unstable
 from .render import Canvas
 from .simulator import UNSTABLE
 from .tasks import Task, resolve
@@ -64,7 +65,8 @@ class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         action = np.clip(action, -1.0, 1.0)
         self.data.ctrl[:] = action
         warned = self._instabilities()
-        mujoco.mj_step(self.model, self.data, nstep=self.robot.frame_skip)
+        with quiet_when_unstable():
+            mujoco.mj_step(self.model, self.data, nstep=self.robot.frame_skip)
         if self._instabilities() > warned:  # MuJoCo has put the body back to its default pose
             return self._last[0].copy(), self._last[1], False, True, {"diverged": True}
         x, before = self._position(), self._x

@@ -18,6 +18,7 @@ BODY = (0.50, 0.56, 0.64, 1.0)
 CHANGED = (0.87, 0.32, 0.10, 1.0)
 REACH = (0.87, 0.32, 0.10, 0.10)  # where a joint can take its limb
 FORMER = (0.25, 0.25, 0.30, 0.16)  # the source's part where the target's has another shape
+FORMATS = (".png", ".pdf", ".svg", ".jpg")
 REACH_STEPS = 9  # ghosts from one joint limit to the other
 
 
@@ -45,6 +46,7 @@ VIEWS: dict[str, View] = {
 
 def draw(path: str | Path) -> None:
     """Write the picture: the four sources in the first row, their targets below."""
+    check_writable(path)
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -59,10 +61,15 @@ def draw(path: str | Path) -> None:
             panel.set_axis_off()
             panel.set_title(name, fontsize=12, fontweight="bold", pad=4)
             panel.text(0.5, -0.02, caption(task), ha="center", va="top", fontsize=9, transform=panel.transAxes)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise OffdynError(f"cannot write the picture to {path}: {error}") from error
+    figure.savefig(path)
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a folder that is not there or a file that is no picture, before seconds are spent on drawing."""
+    if not Path(path).resolve().parent.is_dir():
+        raise OffdynError(f"cannot write the picture to {path}: its folder does not exist; make it first")
+    if Path(path).suffix.lower() not in FORMATS:
+        raise OffdynError(f"cannot write the picture to {path}: its name must end in {', '.join(FORMATS)}")
 
 
 def panel_image(task: Task) -> np.ndarray:

@@ -3,11 +3,14 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from math import inf
 from typing import Any
 
 import mujoco
 import numpy as np
+
+from ..errors import OffdynError
 
 Values = list[np.ndarray]  # one array per edited element
 DEGREES_IN_A_RADIAN = 180.0 / np.pi
@@ -155,6 +158,27 @@ def _compiled_body_field(name: str) -> Callable[[mujoco.MjSpec, list[Any]], Valu
     return read
 
 
+def _write_friction(spec: mujoco.MjSpec, geoms: list[Any], old: Values, new: Values) -> None:
+    felt = _felt_frictions(spec)
+    _field("friction").write(spec, geoms, old, new)
+    if np.array_equal(felt, _felt_frictions(spec)):
+        raise OffdynError(
+            "the friction edit changes nothing: MuJoCo takes the larger friction of two touching geoms, and all that "
+            "these geoms touch have more; edit the floor as well, or every geom ('*')"
+        )
+
+
+def _felt_frictions(spec: mujoco.MjSpec) -> np.ndarray:
+    """What two geoms that may touch feel of each other, [pairs, 3]; a contact counts as many as its dimension."""
+    entries = {1: 0, 3: 1, 4: 2, 6: 3}
+    felt = []
+    for a, b in combinations(spec.geoms, 2):
+        if (a.contype & b.conaffinity) | (b.contype & a.conaffinity):
+            counts = np.arange(3) < entries[max(a.condim, b.condim)]
+            felt.append(np.where(counts, np.maximum(a.friction, b.friction), 0.0))
+    return np.array(felt)
+
+
 def _each(read_one: Callable[[mujoco.MjSpec, Any], np.ndarray]) -> Callable[[mujoco.MjSpec, list[Any]], Values]:
     return lambda spec, elements: [read_one(spec, element) for element in elements]
 
@@ -178,7 +202,7 @@ QUANTITIES: dict[str, dict[str, Quantity]] = {
     "geom": {
         "size": Quantity(_each(_size), _write_size, is_positive=True),
         "ends": Quantity(_each(_ends), _write_ends),
-        "friction": _field("friction", least=0),
+        "friction": Quantity(_field("friction").read, _write_friction, least=0),
     },
     "body": {
         "position": _field("pos"),

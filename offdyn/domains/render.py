@@ -1,8 +1,6 @@
 """Images of a body without a screen, through EGL or OSMesa, and in words what is missing where there is neither."""
 
-import ctypes
 import importlib
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,29 +9,9 @@ import mujoco
 import numpy as np
 
 from ..errors import OffdynError
+from .opengl import LIBRARIES, backend
 
-# What each backend loads, and the Debian package that has it.
-LIBRARIES = {
-    "egl": (("libEGL.so.1", "libEGL.so"), "libegl1"),
-    "osmesa": (("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"), "libosmesa6"),
-}
 SEEN = mujoco.mjtCatBit.mjCAT_ALL.value
-
-
-def backend(loads: Callable[[str], Any] = ctypes.CDLL) -> str:
-    """`egl` or `osmesa`: the one MUJOCO_GL names, else the first whose library is installed."""
-    asked = os.environ.get("MUJOCO_GL", "").lower()
-    wanted = [asked] if asked in LIBRARIES else list(LIBRARIES)
-    for name in wanted:
-        for library in LIBRARIES[name][0]:
-            try:
-                loads(library)
-            except OSError:
-                continue
-            return name
-    packages = " or ".join(LIBRARIES[name][1] for name in wanted)
-    because = f"MUJOCO_GL asks for {asked}, which is" if asked in LIBRARIES else "neither EGL nor OSMesa is"
-    raise OffdynError(f"cannot render: {because} not installed; install the Debian package {packages}")
 
 
 def _open_context(width: int, height: int) -> Any:

@@ -13,7 +13,7 @@ from .domain import Rows
 from .quiet import quiet_when_unstable
 from .tasks import Task
 
-BODIES_PER_THREAD = 4  # with fewer, a further thread costs more than it brings
+BODIES_PER_THREAD = 2  # with fewer, handing work to a thread costs what the thread brings
 # The warnings after which MuJoCo puts a body back to its default pose and goes on as if nothing had happened.
 UNSTABLE = slice(mujoco.mjtWarning.mjWARN_BADQPOS.value, mujoco.mjtWarning.mjWARN_BADQACC.value + 1)
 

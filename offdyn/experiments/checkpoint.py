@@ -129,7 +129,8 @@ class CohortFolder:
         self._segments.append(file)
 
     def _forget_old_steps(self) -> None:
-        named = {json.loads((self.path / m).read_text())["step"] for m in (NEWEST, PREVIOUS) if (self.path / m).exists()}
+        manifests = [self.path / name for name in (NEWEST, PREVIOUS)]
+        named = {json.loads(path.read_text())["step"] for path in manifests if path.exists()}
         for step in self.path.glob("step-*"):
             if step.name not in named:
                 shutil.rmtree(step, ignore_errors=True)

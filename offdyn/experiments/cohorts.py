@@ -13,7 +13,6 @@ import numpy as np
 from ..data.replay import pack, row_width
 from ..domains import pairs
 from ..errors import OffdynError
-from ..learning.sac import actor_layout
 from .config import RunConfig
 from .evaluate import Policies
 from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, run_keys, stack
@@ -77,6 +76,11 @@ class Cohort:
         source_ready = self.plan.collects == "target" or self.source_rows >= enough
         return source_ready and (self.plan.collects == "source" or self.target_rows >= enough)
 
+    def _sizes(self) -> tuple[np.int32, np.int32]:
+        """Rows of the source and of the target replay that are filled."""
+        source, target = capacities(self.plan)
+        return np.int32(min(self.source_rows, source)), np.int32(min(self.target_rows, target))
+
     def tick(self) -> None:
         """Act, learn beside the physics, store."""
         seen = self.domain.observation.astype(np.float32)
@@ -86,15 +90,14 @@ class Cohort:
         alive = self.alive
         chosen = self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(self.clock))
         if self.may_learn:
-            sizes = (min(n, c) for n, c in zip((self.source_rows, self.target_rows), capacities(self.plan), strict=True))
             self.lanes = self.programs.learn(
-                self.keys, self.lanes, *self.experience, *map(np.int32, sizes), np.int32(self.updates), alive
+                self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), alive
             )
             self.updates += self.plan.updates_per_tick
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         acts_in_target = len(self.target_ids) > 0 and self.clock % self.plan.target_interval == 0
-        ids, actions = self.source_ids, source_actions.reshape(split, -1)
+        ids, actions = self.source_ids, source_actions.reshape(split, self.spec.action_size)
         if acts_in_target:
             ids = np.concatenate((ids, self.target_ids))
             actions = np.concatenate((actions, target_actions.reshape(self.lanes_count, -1)))
@@ -167,25 +170,21 @@ class Cohort:
         if held_out is None:
             shape = (self.lanes_count, DIAGNOSED_ROWS)
             held_out = np.zeros((*shape, row_width(self.spec)), np.float32), np.zeros(shape, np.float32)
-        sizes = (min(n, c) for n, c in zip((self.source_rows, self.target_rows), capacities(self.plan), strict=True))
         notes = self.programs.diagnose(
-            self.keys, self.lanes, *self.experience, *map(np.int32, sizes), np.int32(self.updates), *held_out
+            self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), *held_out
         )
         return {name: np.asarray(value, np.float64) for name, value in notes.items()}
 
     def policies(self) -> Policies:
         """A copy of the mean policies on the host."""
-        run = self.runs[0]
-        layout = actor_layout(run.sac, self.spec)
-        vectors = np.asarray(self.lanes.agent.actor.value)
-        arrays = [np.asarray(a) for a in jax.vmap(layout.split)(vectors)]
+        arrays = [np.array(array) for array in self.lanes.agent.actor.value]
         actions = self.spec.action_size
         weights, biases = arrays[0::2], [bias[:, None] for bias in arrays[1::2]]
         weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
         mean = deviation = None
         if self.lanes.moments is not None:
-            count, mean, spread = (np.asarray(x) for x in self.lanes.moments)
-            mean, deviation = mean[:, None], np.maximum(np.sqrt(spread / np.maximum(count, 1)[:, None]), 1e-3)[:, None]
+            rows, mean, spread = (np.asarray(x) for x in self.lanes.moments)
+            mean, deviation = mean[:, None], np.maximum(np.sqrt(spread / rows[:, None]), 1e-3)[:, None]
         return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation)
 
     def agent_arrays(self, lane: int) -> dict[str, np.ndarray]:
@@ -260,8 +259,8 @@ def fill_leaves(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
             came = "nothing" if array is None else f"{array.dtype} {array.shape}"
             raise OffdynError(
-                f"checkpoint: {name} should be {leaf.dtype} {leaf.shape}, found {came}; it was saved by another version "
-                "or with other settings: start afresh"
+                f"checkpoint: {name} should be {leaf.dtype} {leaf.shape}, found {came}; it was saved by another "
+                "version or with other settings: start afresh"
             )
         leaves.append(jax.numpy.asarray(array))
     return jax.tree_util.tree_unflatten(structure, leaves)

@@ -1,6 +1,7 @@
 """What a run is: its task, method, preset, seed, and every setting by one name; checked here, trusted inside."""
 
 import dataclasses
+import itertools
 import re
 import types
 import typing
@@ -157,8 +158,20 @@ def build(
         the_task, method, preset, seed, **made, allow_no_shift=allow_no_shift, chosen=tuple(sorted(chosen))
     )
     check(config)
-    pairs.check(the_task, allow_no_shift)
+    if config.schedule.collects == "both":
+        pairs.check(the_task, allow_no_shift)
     return config, notices
+
+
+def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One set of settings for each combination of the values listed for settings that may differ by lane."""
+    parts = (Schedule, Sac, recipe(method).method.hyper)
+    floats = {f.name for part in parts for f in dataclasses.fields(part) if f.type is float}
+    options = {}
+    for name, value in settings.items():
+        several = value.split(",") if isinstance(value, str) else value
+        options[name] = list(several) if name in floats and isinstance(several, list | tuple) else [value]
+    return [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
 
 
 def coerce(name: str, kind: Any, value: Any) -> Any:

@@ -125,9 +125,9 @@ def evaluate(
             packed.append(pack(rows))
         running = running[~(rows.terminated | rows.truncated | rows.diverged)]
     domain.close()
-    returns = returns.reshape(lanes, per_lane)
+    by_lane = returns.reshape(lanes, per_lane)
     held_out = _selection(stepped, packed, kept_rows, lanes, target_episodes, per_lane) if kept_rows else None
-    return Evaluation(returns[:, :target_episodes], returns[:, target_episodes:], held_out)
+    return Evaluation(by_lane[:, :target_episodes], by_lane[:, target_episodes:], held_out)
 
 
 def _selection(

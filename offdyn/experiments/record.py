@@ -146,14 +146,15 @@ class RunFolder:
     def write_policy(self, arrays: Mapping[str, np.ndarray]) -> None:
         spec = pairs.spec_of(self.config.task)
         said = {
-            "format": "1",
+            "format": 1,
             "run": self.config.name,
             "activation": "relu",
             "output": "tanh",
-            "observation_size": str(spec.observation_size),
-            "action_size": str(spec.action_size),
+            "observation_size": spec.observation_size,
+            "action_size": spec.action_size,
         }
-        write_atomically(self.path / "policy.safetensors", to_bytes(dict(arrays), said))
+        # One entry: safetensors writes several in an order of its own, other bytes every time.
+        write_atomically(self.path / "policy.safetensors", to_bytes(dict(arrays), {"about": json.dumps(said)}))
 
     def write_agent(self, arrays: Mapping[str, np.ndarray]) -> None:
         write_atomically(self.path / "agent.safetensors", to_bytes(dict(arrays), {"format": "1"}))

@@ -1,6 +1,7 @@
 """Trains cohorts to the end: evaluation beside training, logs, checkpoints, stops and resumes."""
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -67,7 +68,7 @@ def resume(
     """Continue every unfinished cohort of a folder where its last checkpoint was."""
     found = sorted((out / COHORTS).glob("*/cohort.json"))
     if not found:
-        raise OffdynError(f"{out}: nothing to resume (no {COHORTS}/*/cohort.json); name the --out of an earlier training")
+        raise OffdynError(f"{out}: nothing to resume there (no {COHORTS}/*/cohort.json); name the --out of a training")
     trainers = []
     for path in found:
         cohort = CohortFolder(path.parent)
@@ -82,6 +83,7 @@ def _train_all(
     trainers: list[tuple[list[RunFolder], CohortFolder]], threads: int | None, progress: Progress, stop: Stop
 ) -> list[RunFolder]:
     done = []
+    keep_programs()
     try:
         for number, (folders, cohort) in enumerate(trainers, start=1):
             progress.say(f"cohort {number} of {len(trainers)}: {len(folders)} runs of {folders[0].config.method}")
@@ -94,10 +96,22 @@ def _train_all(
     return done
 
 
+def keep_programs() -> None:
+    """Let every process on this machine use the same compiled programs.
+
+    On a GPU the compiler times rival kernels and picks the fastest, which differs from process to process, and with it
+    the last bits of every result: without this, a resumed cohort would leave the path of one that never stopped.
+    """
+    if jax.default_backend() != "gpu" or jax.config.jax_compilation_cache_dir:
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offdyn" / "programs"
+    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def default_threads() -> int:
     """All cores for the physics beside a GPU; half of them where the learner needs the cores too."""
-    import os
-
     cores = len(os.sched_getaffinity(0))
     return cores if jax.default_backend() != "cpu" else max(1, cores // 2)
 
@@ -181,7 +195,7 @@ class Trainer:
                 notes: dict[str, float | None] = {
                     name: float(means[lane, i]) if updates else None for i, name in enumerate(names)
                 }
-                notes |= {name: _number(diagnostics, name, lane) for name in cohort.programs.diagnostics}
+                notes |= {name: _number(diagnostics, name, int(lane)) for name in cohort.programs.diagnostics}
                 self._record_evaluation(int(lane), clock, counts, wall, result, notes)
 
         policies = cohort.policies()

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from ..data.replay import Replay
 from ..fields import lanewise
 from ..types import Array, Batch, Context, Spec
-from .networks import Layout, Trained, descend, drift, fresh
+from .networks import Layout, Parameters, Trained, descend, drift, fresh
 
 if TYPE_CHECKING:
     from ..methods.method import Method, Notes
@@ -48,8 +48,8 @@ class Agent(NamedTuple):
     """SAC's networks, for one lane."""
 
     actor: Trained
-    critic: Trained  # [2, P]: twins
-    target_critic: Array  # [2, P]
+    critic: Trained  # twins: every array has a leading axis of two
+    target_critic: Parameters
     log_temperature: Trained  # []
 
 
@@ -76,12 +76,12 @@ def init(key: jax.Array, sac: Sac, spec: Spec) -> Agent:
     return Agent(
         fresh(actor_layout(sac, spec).init(actor_key)),
         fresh(critic),
-        jnp.array(critic),  # a copy: buffers of the state are donated one by one
+        jax.tree.map(jnp.array, critic),  # copies: buffers of the state are donated one by one
         fresh(jnp.log(jnp.asarray(sac.temperature, jnp.float32))),
     )
 
 
-def act(actor: Array, observation: Array, key: jax.Array | None, sac: Sac, spec: Spec) -> tuple[Array, Array]:
+def act(actor: Parameters, observation: Array, key: jax.Array | None, sac: Sac, spec: Spec) -> tuple[Array, Array]:
     """A tanh-Gaussian sample and its log-probability; without a key, the mean action.
 
     log pi(a|s) = sum_i log N(u_i; mean_i, std_i) - log(1 - tanh(u_i)^2), a = tanh(u), the last term written as
@@ -96,7 +96,7 @@ def act(actor: Array, observation: Array, key: jax.Array | None, sac: Sac, spec:
     return jnp.tanh(before), (log_density - log_squash).sum(-1)
 
 
-def values(critic: Array, observation: Array, action: Array, sac: Sac, spec: Spec) -> Array:
+def values(critic: Parameters, observation: Array, action: Array, sac: Sac, spec: Spec) -> Array:
     """Q of every critic in the stack: [2, n]."""
     inputs = jnp.concatenate((observation, action), axis=-1)
     return jax.vmap(critic_layout(sac, spec).apply, in_axes=(0, None))(critic, inputs)[..., 0]
@@ -111,14 +111,14 @@ def backup(agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec) -> 
     return batch.reward + sac.discount * (1 - batch.terminated) * value
 
 
-def critic_loss(critic: Array, batch: Batch, y: Array, sac: Sac, spec: Spec) -> tuple[Array, Array]:
+def critic_loss(critic: Parameters, batch: Batch, y: Array, sac: Sac, spec: Spec) -> tuple[Array, Array]:
     """sum_i mean_n weight (Q_i - y)^2, the mean over all rows of both domains, also those of weight 0."""
     q = values(critic, batch.observation, batch.action, sac, spec)
     return (batch.weight * jnp.square(q - y)).mean(1).sum(), q.mean()
 
 
 def actor_loss(
-    actor: Array, agent: Agent, observation: Array, key: jax.Array, sac: Sac, spec: Spec
+    actor: Parameters, agent: Agent, observation: Array, key: jax.Array, sac: Sac, spec: Spec
 ) -> tuple[Array, Policy]:
     """mean_n temperature log pi(a|s) - min_i Q_i(s, a), a ~ pi."""
     action, log_probability = act(actor, observation, key, sac, spec)
@@ -175,7 +175,7 @@ def update(
 
     y = jax.lax.stop_gradient(backup(agent, batch, hook_key(key, "backup"), sac, spec))
 
-    def whole_critic_loss(critic: Array) -> tuple[Array, Array]:
+    def whole_critic_loss(critic: Parameters) -> tuple[Array, Array]:
         loss, mean_value = critic_loss(critic, batch, y, sac, spec)
         return method.critic_loss(loss, critic, guarded, context("critic loss")), mean_value
 
@@ -184,7 +184,7 @@ def update(
     )
     agent = agent._replace(critic=critic, target_critic=drift(agent.target_critic, critic.value, sac.target_rate))
 
-    def whole_actor_loss(actor: Array) -> tuple[Array, Policy]:
+    def whole_actor_loss(actor: Parameters) -> tuple[Array, Policy]:
         loss, policy = actor_loss(actor, agent, batch.observation, hook_key(key, "actor"), sac, spec)
         return method.actor_loss(loss, actor, policy, guarded, context("actor loss")), policy
 

@@ -8,6 +8,7 @@ import jax
 
 from ..data.replay import Replay
 from ..fields import lanewise
+from ..learning.networks import Parameters
 from ..types import Array, Batch, Context, Spec
 
 Notes = dict[str, Array]  # what a hook wants logged, by name; each a scalar
@@ -41,11 +42,11 @@ def _correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     return source, {}
 
 
-def _critic_loss(loss: Array, critic: Array, source: Batch, ctx: Context) -> Array:
+def _critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) -> Array:
     return loss
 
 
-def _actor_loss(loss: Array, actor: Array, policy: Any, source: Batch, ctx: Context) -> Array:
+def _actor_loss(loss: Array, actor: Parameters, policy: Any, source: Batch, ctx: Context) -> Array:
     return loss
 
 
@@ -67,9 +68,9 @@ class Method:
     learn: Callable[[Replay, Replay, Context], tuple[Any, Notes]] = _learn
     # Edit the source rows of one update: reward and weight only.
     correct: Callable[[Batch, Context], tuple[Batch, Notes]] = _correct
-    # Rewrite a loss: (loss, critic vector [2, P], source rows, ctx) and (loss, actor vector, policy terms, source rows).
-    critic_loss: Callable[[Array, Array, Batch, Context], Array] = _critic_loss
-    actor_loss: Callable[[Array, Array, Any, Batch, Context], Array] = _actor_loss
+    # Rewrite a loss: (loss, twin critics, source rows, ctx) and (loss, actor, policy terms, source rows, ctx).
+    critic_loss: Callable[[Array, Parameters, Batch, Context], Array] = _critic_loss
+    actor_loss: Callable[[Array, Parameters, Any, Batch, Context], Array] = _actor_loss
     # Who acts in the source: (observation [n, S], ctx) -> actions; None: the actor's sample.
     explore: Callable[[Array, Context], Array] | None = None
     # What is too dear to compute at every update: (source, target, newest target rows, held-out target rows, ctx).

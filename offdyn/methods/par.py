@@ -11,7 +11,7 @@ from ..learning.networks import Layout
 from ..types import Array, Batch, Spec
 from .method import Preset
 from .parts import encoders
-from .parts.encoders import Hyper, Pair
+from .parts.encoders import Hyper, Networks, Pair
 
 # beta by task: the paper's table, and the released code's README, the first-named where it names two.
 PAPER_PENALTY = {
@@ -57,12 +57,11 @@ def layouts(hyper: Hyper, spec: Spec) -> Pair:
     return Pair(encoders.state_layout(hyper, spec), Layout(sizes, inputs, activation=hyper.encoder_activation))
 
 
-def predict(vector: Array, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[Array, Array]:
+def predict(networks: Networks, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[Array, Array]:
     """g(f(s), a) and the code it should be, f(s'), which gets no gradient (equation 3)."""
-    f, g = encoders.split(vector, pair)
-    now = encoders.code(f, rows.observation, hyper, pair)
-    actual = encoders.code(jax.lax.stop_gradient(f), rows.next_observation, hyper, pair)
-    return pair.prediction.apply(g, jnp.concatenate((now, rows.action), axis=-1)), actual
+    now = encoders.code(networks.f, rows.observation, hyper, pair)
+    actual = encoders.code(jax.lax.stop_gradient(networks.f), rows.next_observation, hyper, pair)
+    return pair.prediction.apply(networks.g, jnp.concatenate((now, rows.action), axis=-1)), actual
 
 
 PAR = encoders.mismatch_method(

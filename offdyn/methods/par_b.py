@@ -10,7 +10,7 @@ from ..learning.networks import Layout
 from ..types import Array, Batch, Spec
 from .par import PRESETS
 from .parts import encoders
-from .parts.encoders import Hyper, Pair
+from .parts.encoders import Hyper, Networks, Pair
 
 
 def layouts(hyper: Hyper, spec: Spec) -> Pair:
@@ -19,11 +19,10 @@ def layouts(hyper: Hyper, spec: Spec) -> Pair:
     return Pair(encoders.state_layout(hyper, spec), Layout(sizes, fan_in, activation=hyper.encoder_activation))
 
 
-def predict(vector: Array, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[Array, Array]:
+def predict(networks: Networks, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[Array, Array]:
     """g(s, a) and f(s'), both with gradient."""
-    f, g = encoders.split(vector, pair)
-    actual = encoders.code(f, rows.next_observation, hyper, pair)
-    return pair.prediction.apply(g, jnp.concatenate((rows.observation, rows.action), axis=-1)), actual
+    actual = encoders.code(networks.f, rows.next_observation, hyper, pair)
+    return pair.prediction.apply(networks.g, jnp.concatenate((rows.observation, rows.action), axis=-1)), actual
 
 
 PAR_B = encoders.mismatch_method(

@@ -1,17 +1,19 @@
 """Edits do to the compiled model what they say, in Python and in YAML, and refuse what makes no sense."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import mujoco
 import numpy as np
 import pytest
 import yaml
 
+from offdyn.domains.edits import EVERY, Edit, Factor, actuator, body, edit_from, geom, gravity, joint
 from offdyn.domains.quantities import QUANTITIES
 from offdyn.domains.robots import ROBOTS
-from offdyn.domains.shifts import EVERY, Edit, Factor, actuator, body, edit_from, geom, gravity, joint
-from offdyn.domains.tasks import TASKS, Task
+from offdyn.domains.tasks import TASKS, Task, resolve
 from offdyn.errors import OffdynError
 
 # One edit of every quantity, as a factor and as a value, on elements that all four robots have.
@@ -187,6 +189,8 @@ def test_parts_without_a_name_go_by_their_joints() -> None:
         ("hopper", geom("torso_geom", size=-1), "must be more than 0"),
         ("hopper", joint("foot_joint", damping=-1), "must be at least 0"),
         ("hopper", geom("torso_geom", size=(1, 2, 3)), "takes at most 2"),
+        ("hopper", geom("torso_geom", friction=Factor(0.5)), "takes the larger friction"),
+        ("walker", geom("foot_geom", friction=(0.9, 5.0)), "takes the larger friction"),  # contacts here do not twist
         ("ant", geom("torso_geom", ends=(0, 0, 0, 1, 1, 1)), "has no ends"),
         ("hopper", geom("floor", size=2), "has no size"),
     ],
@@ -231,6 +235,15 @@ def test_python_edits_change_one_known_quantity() -> None:
         joint("a", dampng=2)
 
 
+def test_the_examples_of_the_manual_are_one_shift_in_two_forms() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "shifts.md").read_text()
+    (written,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    example = next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Task(" in code)
+    names: dict = {}
+    exec(example, names)
+    assert resolve(yaml.safe_load(written)).shift == names["task"].shift
+
+
 def test_domains_need_no_jax() -> None:
-    code = "import sys, offdyn.domains.tasks, offdyn.domains.picture, offdyn.domains.gym_env; sys.exit('jax' in sys.modules)"
+    code = "import sys; from offdyn.domains import gym_env, picture, tasks; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

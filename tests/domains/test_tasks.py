@@ -333,6 +333,7 @@ def test_resolve_takes_names_families_files_mappings_and_tasks(tmp_path: Path) -
         ({"name": "../a", "robot": "hopper", "edits": []}, "letters, digits"),
         ({"name": "hopper-big-head", "robot": "hopper", "edits": []}, "belongs to a built-in task"),
         ({"name": "hopper-mass-2", "robot": "hopper", "edits": []}, "belongs to a built-in task"),
+        (Task("hopper", ROBOTS["hopper"], (body("foot", mass=1.0),)), "belongs to a built-in task"),
     ],
 )
 def test_what_is_no_task_is_refused_with_what_to_do(wanted: object, message: str) -> None:

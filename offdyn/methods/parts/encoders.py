@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from ...data.replay import Replay
 from ...fields import lanewise
-from ...learning.networks import Layout, Trained, descend, drift, fresh
+from ...learning.networks import Layout, Parameters, Trained, descend, drift, fresh
 from ...types import Array, Batch, Context, Spec
 from ..method import Method, Notes, Preset
 
@@ -35,11 +35,18 @@ class Hyper:
     normalise_code: bool = True  # AvgL1Norm on f
 
 
-class Encoders(NamedTuple):
-    """f and g behind one another in one vector, under one optimiser."""
+class Networks(NamedTuple):
+    """Parameters of the two encoders."""
 
-    live: Trained
-    slow: Array | None  # None where no slow copy is kept
+    f: Parameters
+    g: Parameters
+
+
+class Encoders(NamedTuple):
+    """f and g under one optimiser."""
+
+    live: Trained  # of Networks
+    slow: Networks | None  # None where no slow copy is kept
 
 
 class Pair(NamedTuple):
@@ -50,8 +57,8 @@ class Pair(NamedTuple):
 
 
 Layouts = Callable[[Hyper, Spec], Pair]
-# (vector, rows, hyper, layouts) -> code of the next state as predicted, and as it is.
-Predict = Callable[[Array, Batch, Hyper, Pair], tuple[Array, Array]]
+# (networks, rows, hyper, layouts) -> code of the next state as predicted, and as it is.
+Predict = Callable[[Networks, Batch, Hyper, Pair], tuple[Array, Array]]
 
 
 def state_layout(hyper: Hyper, spec: Spec) -> Layout:
@@ -61,16 +68,11 @@ def state_layout(hyper: Hyper, spec: Spec) -> Layout:
 
 def init(key: jax.Array, hyper: Hyper, pair: Pair) -> Encoders:
     f_key, g_key = jax.random.split(key)
-    vector = jnp.concatenate((pair.state.init(f_key), pair.prediction.init(g_key)))
-    return Encoders(fresh(vector), jnp.array(vector) if hyper.slow_encoder else None)
+    networks = Networks(pair.state.init(f_key), pair.prediction.init(g_key))
+    return Encoders(fresh(networks), jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None)
 
 
-def split(vector: Array, pair: Pair) -> tuple[Array, Array]:
-    f, g = jnp.split(vector, (pair.state.length,))
-    return f, g
-
-
-def code(f: Array, observation: Array, hyper: Hyper, pair: Pair) -> Array:
+def code(f: Parameters, observation: Array, hyper: Hyper, pair: Pair) -> Array:
     """f(s), divided by its mean absolute entry (AvgL1Norm): without it f could shrink to zero."""
     z = pair.state.apply(f, observation)
     if hyper.normalise_code:
@@ -95,8 +97,8 @@ def learn(predict: Predict, pair: Pair, target: Replay, ctx: Context) -> tuple[E
     def train(live: Trained) -> tuple[Trained, Array]:
         rows = target.sample(ctx.key, hyper.encoder_batch)
 
-        def loss(vector: Array) -> tuple[Array, None]:
-            return deviation(*predict(vector, rows, hyper, pair)).mean(), None
+        def loss(networks: Networks) -> tuple[Array, None]:
+            return deviation(*predict(networks, rows, hyper, pair)).mean(), None
 
         live, value, _ = descend(loss, live, hyper.encoder_learning_rate)
         return live, value
@@ -113,8 +115,8 @@ def learn(predict: Predict, pair: Pair, target: Replay, ctx: Context) -> tuple[E
 
 def measure(predict: Predict, pair: Pair, rows: Batch, ctx: Context) -> Array:
     """[n]: the deviation of each row, with the encoders that the penalty uses."""
-    vector = ctx.learned.live.value if ctx.learned.slow is None else ctx.learned.slow
-    return deviation(*predict(vector, rows, ctx.hyper, pair))
+    networks = ctx.learned.live.value if ctx.learned.slow is None else ctx.learned.slow
+    return deviation(*predict(networks, rows, ctx.hyper, pair))
 
 
 def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[Batch, Notes]:
@@ -131,8 +133,7 @@ def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[
 
 def diagnose(predict: Predict, pair: Pair, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
     """What tells a collapsed code from a good prediction."""
-    f, _ = split(ctx.learned.live.value, pair)
-    codes = code(f, newest.observation, ctx.hyper, pair)
+    codes = code(ctx.learned.live.value.f, newest.observation, ctx.hyper, pair)
     codes = codes - codes.mean(0)
     # exp of the entropy of the normalised squared singular values: 1 for a line, code_size for a ball.
     spectrum = jnp.maximum(jnp.linalg.eigvalsh(codes @ codes.T), 0.0)

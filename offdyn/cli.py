@@ -1,0 +1,237 @@
+"""The command line: offdyn list | train | resume | evaluate.
+
+Exit codes: 0 done, 1 a run failed, 2 a mistake in what was asked for, 75 stopped and saved (continue with resume).
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from . import __version__
+from .errors import OffdynError
+
+DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 75
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser("offdyn", description="Off-dynamics reinforcement learning.")
+    root.add_argument("--version", action="version", version=f"offdyn {__version__}")
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    lists = commands.add_parser("list", help="robots, tasks and methods")
+    lists.add_argument("--json", action="store_true", help="one object with the keys robots, tasks, methods")
+    lists.add_argument("--picture", metavar="FILE.png", type=Path, help="draw the sources over their targets")
+
+    train = commands.add_parser("train", help="train runs, all seeds at once")
+    train.add_argument("--task", nargs="+", metavar="T", help="names of `offdyn list`, ROBOT-FAMILY-FACTOR, or YAML")
+    train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
+    train.add_argument("--preset", metavar="P", help="paper (default), released, printed")
+    train.add_argument("--seeds", nargs="+", type=int, metavar="N", help="default 0")
+    train.add_argument("--out", type=Path, help="folder for the runs; default runs")
+    train.add_argument("--source-steps", metavar="N", help="default 1000000")
+    train.add_argument("--target-interval", metavar="F", help="source steps per target step; default 10")
+    train.add_argument("--bodies", metavar="N", help="source bodies per run; default 10, a divisor of F")
+    train.add_argument("--eval-interval", metavar="N", help="source steps between evaluations; default 10000")
+    train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10")
+    train.add_argument("--checkpoint-interval", metavar="N", help="source steps; default 50000")
+    train.add_argument("--penalty", nargs="+", metavar="B", help="PAR's beta; several values are several runs")
+    train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting")
+    train.add_argument("--config", type=Path, metavar="FILE.yaml", help="the same names as keys; flags win over it")
+    train.add_argument("--allow-no-shift", action="store_true", help="train although source and target are the same")
+    train.add_argument("--keep-replay", action="store_true", help="keep the collected rows when the runs are done")
+
+    resume = commands.add_parser("resume", help="continue what was interrupted")
+    resume.add_argument("out", type=Path, metavar="DIR", help="the --out of an earlier training")
+    for command in (train, resume):
+        command.add_argument("--threads", type=int, metavar="N", help="for the physics; changes no result")
+        command.add_argument("-v", "--verbose", action="store_true", help="details")
+
+    evaluate = commands.add_parser("evaluate", help="fresh episodes of a trained policy")
+    evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
+    evaluate.add_argument("--episodes", type=int, default=50, metavar="N", help="in each domain; default 50")
+    evaluate.add_argument("--seed", type=int, default=1_000_000, metavar="N", help="of the episodes' starts")
+    evaluate.add_argument("--json", action="store_true", help="all returns as one object")
+    return root
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; a user's mistake is a sentence, not a traceback."""
+    asked = parser().parse_args(arguments)
+    commands = {"list": list_all, "train": train, "resume": resume, "evaluate": evaluate}
+    try:
+        return commands[asked.command](asked)
+    except OffdynError as error:
+        print(f"offdyn: {error}", file=sys.stderr)
+        return MISTAKE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        print("offdyn: interrupted before anything was trained", file=sys.stderr)
+        return 130
+
+
+def list_all(asked: argparse.Namespace) -> int:
+    from .domains.robots import ROBOTS
+    from .domains.tasks import FAMILIES, table
+
+    if asked.picture is not None:
+        from .domains.picture import draw
+
+        draw(asked.picture)
+        print(f"wrote {asked.picture}")
+        return DONE
+    from .methods.recipes import RECIPES
+
+    rows = table()
+    if asked.json:
+        robots = [
+            {"robot": r.name, "observation size": r.spec.observation_size, "action size": r.spec.action_size}
+            for r in ROBOTS.values()
+        ]
+        methods = [
+            {"method": name, "summary": recipe.summary, "presets": list(recipe.method.presets)}
+            for name, recipe in RECIPES.items()
+        ]
+        print(json.dumps({"robots": robots, "tasks": rows, "methods": methods}, indent=2))
+        return DONE
+    print("TASKS (a robot's name alone is its source)")
+    for row in rows:
+        indent = "" if row["kind"] == "source" else "  "
+        sizes = f"{row['observation size']:3d} observations, {row['action size']} actions"
+        what = sizes if row["kind"] == "source" else f"{row['kind']:<11} {row['what changes']}"
+        print(f"  {indent + row['task']:<36} {what}")
+    print(f"\nFAMILIES, any factor: {', '.join(f'ROBOT-{family}-2.0' for family in FAMILIES)}")
+    print("\nMETHODS")
+    for name, recipe in RECIPES.items():
+        print(f"  {name:<12} {recipe.summary} (presets: {', '.join(recipe.method.presets)})")
+    return DONE
+
+
+def train(asked: argparse.Namespace) -> int:
+    from .api import plan
+    from .experiments import train as training
+    from .experiments.progress import for_people
+
+    wanted = _read_config(asked.config) if asked.config else {}
+    flags = {name: getattr(asked, name) for name in ("task", "method", "preset", "seeds", "out")}
+    wanted |= {name: value for name, value in flags.items() if value is not None}
+    named = ("source_steps", "target_interval", "bodies", "eval_interval", "eval_episodes", "checkpoint_interval")
+    wanted |= {name: getattr(asked, name) for name in (*named, "penalty") if getattr(asked, name) is not None}
+    for pair in asked.set:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise OffdynError(f"--set {pair}: expected NAME=VALUE")
+        wanted[name] = value
+    if "task" not in wanted:
+        raise OffdynError("which task? Say --task NAME; `offdyn list` prints them all")
+    out = Path(wanted.pop("out", "runs"))
+    runs, notices = plan(allow_no_shift=asked.allow_no_shift, **wanted)
+    stop = _stop_on_signals()
+    progress = for_people(asked.verbose)
+    for text in notices:
+        progress.say(text)
+    try:
+        folders = training.start(
+            runs, out, threads=asked.threads, keep_replay=asked.keep_replay, progress=progress, stop=stop
+        )
+    except training.Stopped:
+        print(f"stopped and saved; continue with: offdyn resume {out}", file=sys.stderr)
+        return STOPPED
+    return _print_results(folders)
+
+
+def resume(asked: argparse.Namespace) -> int:
+    from .experiments import train as training
+    from .experiments.progress import for_people
+
+    stop = _stop_on_signals()
+    try:
+        folders = training.resume(asked.out, threads=asked.threads, progress=for_people(asked.verbose), stop=stop)
+    except training.Stopped:
+        print(f"stopped and saved; continue with: offdyn resume {asked.out}", file=sys.stderr)
+        return STOPPED
+    if not folders:
+        print(f"{asked.out}: every run is finished already")
+    return _print_results(folders)
+
+
+def evaluate(asked: argparse.Namespace) -> int:
+    from .api import load_policy
+    from .domains import pairs
+    from .experiments.evaluate import evaluate as run_episodes
+    from .experiments.record import RunFolder
+
+    if asked.episodes < 1:
+        raise OffdynError(f"--episodes: expected at least 1, got {asked.episodes}")
+    folder = RunFolder.open(asked.run)
+    task = folder.config.task
+    policy = load_policy(folder)
+    result = run_episodes(policy.policies, [task], [asked.seed], asked.episodes, asked.episodes, index=0)
+    returns = {"target": result.target_returns[0], "source": result.source_returns[0]}
+    if asked.json:
+        print(json.dumps({"run": folder.config.name, **{k: list(map(float, v)) for k, v in returns.items()}}))
+        return DONE
+    for role, values in returns.items():
+        score = pairs.normalised(task, float(values.mean())) if role == "target" else None
+        shown = "" if score is None else f"   normalised {score:.1f}"
+        print(f"{role}: {values.mean():.1f} +- {values.std():.1f} over {asked.episodes} episodes{shown}")
+    return DONE
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        read = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
+    except yaml.YAMLError as error:
+        raise OffdynError(f"{path}: not YAML ({error})") from None
+    if not isinstance(read, dict):
+        raise OffdynError(f"{path}: expected names and values, such as `task: hopper-big-head`")
+    return read
+
+
+def _stop_on_signals() -> Any:
+    """The first Ctrl-C or SIGTERM saves and stops; a second one of either ends the process at once."""
+    from .experiments.train import Stop
+
+    stop = Stop()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.wanted:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        stop.wanted = True
+        print("saving and stopping ...", file=sys.stderr)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+    return stop
+
+
+def _print_results(folders: Sequence[Any]) -> int:
+    for folder in folders:
+        final = folder.path / "final.json"
+        if folder.state == "failed":
+            failure = folder.provenance["failure"]
+            print(f"{folder.path}   FAILED: {failure['quantity']} not finite at step {failure['step']}")
+        elif final.exists():
+            read = json.loads(final.read_text())
+            score = read["final_normalised"]
+            shown = "" if score is None else f"   normalised {score:.1f}"
+            print(f"{folder.path}   target return {read['final_mean']:.1f} +- {read['final_std']:.1f}{shown}")
+        else:
+            print(f"{folder.path}   {folder.state}")
+    return FAILED if any(folder.state == "failed" for folder in folders) else DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""Tiny pairs of domains whose answers can be written down, and the means to learn in them within seconds."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from offdyn.data.replay import pack
+from offdyn.domains.pairs import open_bodies
+from offdyn.domains.worlds import World
+from offdyn.experiments.config import RunConfig, build
+from offdyn.learning.sac import Sac
+from offdyn.methods.recipes import METHODS
+from offdyn.types import Spec
+
+
+def never(next_observation: Any) -> Any:
+    return next_observation[..., 0] != next_observation[..., 0]
+
+
+def small_spec(observation_size: int = 3, action_size: int = 2, time_limit: int = 20) -> Spec:
+    return Spec(observation_size, action_size, observation_size, time_limit, never)
+
+
+def uniform_start(generator: np.random.Generator) -> np.ndarray:
+    return generator.uniform(-1.0, 1.0, 2)
+
+
+def one_step_reward(observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """Best where the action is half the first coordinate; the second is worth what it is."""
+    return observation[:, 1] - np.square(action[:, 0] - 0.5 * observation[:, 0])
+
+
+def _one_step(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return state, one_step_reward(state, action), np.ones(len(state), bool)
+
+
+# Every episode is one action long, and Q(s, a) is the reward itself.
+ONE_STEP = World("one-step", small_spec(2, 1), uniform_start, _one_step)
+
+
+def _chain(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    last = state[:, 0] > 0.5
+    reward = np.where(last, 1.0 - np.square(action[:, 0] - 0.5), 0.2 * action[:, 0])
+    return np.where(last[:, None], state, 1.0), reward, last
+
+
+# Two actions: the first pays 0.2 a and always leads on, the second pays 1 - (a - 0.5)^2 and ends it.
+# With no entropy bonus: Q(second, a) = 1 - (a - 0.5)^2 and Q(first, a) = 0.2 a + discount * 1.
+CHAIN = World("two-step chain", small_spec(1, 1), lambda generator: np.zeros(1), _chain)
+
+
+def _endless(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return state, np.ones(len(state)), np.zeros(len(state), bool)
+
+
+# Pays 1 for ever; episodes are cut after two steps, which is no end: Q = 1 / (1 - discount) whatever is done.
+ENDLESS = World("endless", small_spec(1, 1, time_limit=2), lambda generator: np.zeros(1), _endless)
+
+
+def _push(state: np.ndarray, action: np.ndarray, flipped: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    sign = np.where(flipped, -1.0, 1.0)[:, None]
+    after = np.clip(state + 0.5 * sign * action, -1.5, 1.5)
+    return after, -np.square(after).sum(1), np.zeros(len(state), bool)
+
+
+# Actions push a point about. The same dynamics in both domains ...
+SAME = World("same", small_spec(2, 2), uniform_start, lambda s, a, shifted: _push(s, a, np.zeros(len(s), bool)))
+# ... and a target in which they push backwards wherever the first coordinate is positive.
+HALF_FLIPPED = World("half-flipped", small_spec(2, 2), uniform_start, lambda s, a, shifted: _push(s, a, shifted & (s[:, 0] > 0)))
+
+
+def far_start(generator: np.random.Generator) -> np.ndarray:
+    return generator.normal((50.0, -3.0), (10.0, 0.1))
+
+
+def _jitter(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return state + (3.0, 0.05) * action, state[:, 0], np.zeros(len(state), bool)
+
+
+# Observations far from zero and of unlike sizes: it shows wherever they are used without being normalised.
+FAR = World("far", small_spec(2, 2, time_limit=5), far_start, _jitter)
+
+
+def random_rows(world: World, role: str, count: int, seed: int) -> np.ndarray:
+    """[count, width]: packed rows of uniformly random actions, each from a fresh body of the world."""
+    domain = open_bodies([(world, role)] * count, [(seed, body) for body in range(count)])
+    actions = np.random.default_rng(seed).uniform(-1.0, 1.0, (count, world.spec.action_size))
+    return pack(domain.step(np.arange(count), actions))
+
+
+def tiny(method: str, width: int = 8) -> dict[str, Any]:
+    """Settings of small networks for any method in the registry."""
+    names = {field.name for part in (Sac, METHODS[method].hyper) for field in dataclasses.fields(part)}
+    small: dict[str, Any] = {name: (width, width) for name in names if name.endswith("_widths")}
+    return small | {name: width for name in names if name == "code_size"}
+
+
+def short_run(world: World, method: str = "par", preset: str = "paper", seed: int = 0, **settings: Any) -> RunConfig:
+    """A run with tiny networks and batches, 4000 source steps long unless told."""
+    brief = {"source_steps": 4000, "eval_interval": 4000, "log_interval": 4000, "checkpoint_interval": 4000}
+    chosen = tiny(method) | brief | {"batch_size": 32, "minimum_rows": 32} | settings
+    return build(world, method, preset, seed, chosen)[0]
