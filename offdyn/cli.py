@@ -40,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--eval-interval", metavar="N", help="source steps between evaluations; default 10000")
     train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10")
     train.add_argument("--checkpoint-interval", metavar="N", help="source steps; default 50000")
-    train.add_argument("--penalty", nargs="+", metavar="B", help="PAR's beta; several values are several runs")
+    several = "PAR's beta; several values are several runs; `preset 0`: each with its twin"
+    train.add_argument("--penalty", nargs="+", metavar="B", help=several)
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting")
     train.add_argument("--config", type=Path, metavar="FILE.yaml", help="the same names as keys; flags win over it")
     train.add_argument("--allow-no-shift", action="store_true", help="train although source and target are the same")

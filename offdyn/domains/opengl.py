@@ -27,8 +27,8 @@ def backend(loads: Callable[[str], Any] = ctypes.CDLL) -> str:
                 continue
             return name
     packages = " or ".join(LIBRARIES[name][1] for name in wanted)
-    because = f"MUJOCO_GL asks for {asked}, which is" if asked in LIBRARIES else "neither EGL nor OSMesa is"
-    raise OffdynError(f"cannot render: {because} not installed; install the Debian package {packages}")
+    because = f"MUJOCO_GL asks for {asked}, which is not" if asked in LIBRARIES else "neither EGL nor OSMesa is"
+    raise OffdynError(f"cannot render: {because} installed; install the Debian package {packages}")
 
 
 def import_mujoco_safely() -> None:

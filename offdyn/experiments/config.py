@@ -21,6 +21,7 @@ from ..methods.recipes import Recipe, recipe
 
 FORMAT = 1  # of config.yaml
 DOMAINS = ("both", "source", "target")
+PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
 
 @dataclass(frozen=True)
@@ -164,14 +165,18 @@ def build(
 
 
 def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One set of settings for each combination of the values listed for settings that may differ by lane."""
+    """One set of settings for each combination of the values listed for settings that may differ by lane.
+
+    A value "preset" leaves that setting to the preset: `penalty=["preset", 0]` is each run beside its twin without one.
+    """
     parts = (Schedule, Sac, recipe(method).method.hyper)
     floats = {f.name for part in parts for f in dataclasses.fields(part) if f.type is float}
     options = {}
     for name, value in settings.items():
         several = value.split(",") if isinstance(value, str) else value
         options[name] = list(several) if name in floats and isinstance(several, list | tuple) else [value]
-    return [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
+    combinations = (dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
+    return [{name: value for name, value in each.items() if value != PRESETS_OWN} for each in combinations]
 
 
 def coerce(name: str, kind: Any, value: Any) -> Any:

@@ -24,6 +24,10 @@ CHOICES = {
     "no entropy in the backup": dataclasses.replace(SMALL, entropy_in_backup=False),
     "narrow log-std": dataclasses.replace(SMALL, log_std_low=-0.1, log_std_high=0.1),
 }
+act = jax.jit(core.act, static_argnames="spec")
+backup = jax.jit(core.backup, static_argnames="spec")
+critic_loss = jax.jit(core.critic_loss, static_argnames="spec")
+actor_loss = jax.jit(core.actor_loss, static_argnames="spec")
 every_choice = pytest.mark.parametrize("sac", CHOICES.values(), ids=CHOICES)
 
 
@@ -57,7 +61,7 @@ def test_log_probability_of_a_sample_is_the_squashed_gaussians(sac):
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(5)
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
     action, log_pi = Formulas(SPEC, sac).policy(np.asarray(agent.actor.value, float), batch.observation, noise)
-    ours = core.act(agent.actor.value, batch.observation, key, sac, SPEC)
+    ours = act(agent.actor.value, batch.observation, key, sac, SPEC)
     close(ours[0], action)
     close(ours[1], log_pi)
 
@@ -69,17 +73,17 @@ def constant_actor(mean: float, log_std: float, sac: Sac = SMALL) -> jax.Array:
     return jnp.asarray(vector)
 
 
-@pytest.mark.parametrize("mean", [-15.0, -6.0, 6.0, 15.0, 40.0])
+@pytest.mark.parametrize("mean", [-15.0, 6.0, 40.0])
 def test_log_probability_and_its_slope_stay_exact_where_tanh_saturates(mean):
     observation, key = np.zeros((50, 4), np.float32), jax.random.key(1)
     actor = constant_actor(mean, -1.0)
-    action, log_pi = core.act(actor, observation, key, SMALL, SPEC)
+    action, log_pi = act(actor, observation, key, SMALL, SPEC)
     noise = np.asarray(jax.random.normal(key, (50, 3)), float)
     expected = Formulas(SPEC, SMALL).policy(np.asarray(actor, float), observation, noise)
     assert np.abs(action).min() > 0.99
     np.testing.assert_allclose(log_pi, expected[1], rtol=1e-5)
     # Far out, log pi grows by 2 per unit by which u leaves zero, in each of the three dimensions.
-    slope = jax.grad(lambda v: core.act(v, observation, key, SMALL, SPEC)[1].mean())(actor)
+    slope = jax.jit(jax.grad(lambda v: core.act(v, observation, key, SMALL, SPEC)[1].mean()))(actor)
     np.testing.assert_allclose(slope[-6:-3], 2 * np.sign(mean), rtol=1e-3)
 
 
@@ -88,13 +92,13 @@ def test_probabilities_of_all_actions_add_up_to_one():
     spec, sac = small_spec(1, 1), Sac(actor_widths=(4,))
     vector = np.zeros(core.actor_layout(sac, spec).length, np.float32)
     vector[-2:] = 0.3, -0.2
-    action, log_pi = core.act(jnp.asarray(vector), np.zeros((200_000, 1), np.float32), jax.random.key(0), sac, spec)
+    action, log_pi = act(jnp.asarray(vector), np.zeros((200_000, 1), np.float32), jax.random.key(0), sac, spec)
     inside = np.abs(action[:, 0]) < 0.9  # away from the ends, where the mean converges slowly
     assert abs(np.mean(inside / (2 * np.exp(log_pi))) - 0.9) < 0.01
 
 
 def test_actions_before_the_squash_are_normal_with_the_networks_mean_and_deviation():
-    action, _ = core.act(constant_actor(0.4, -0.7), np.zeros((3000, 4), np.float32), jax.random.key(9), SMALL, SPEC)
+    action, _ = act(constant_actor(0.4, -0.7), np.zeros((3000, 4), np.float32), jax.random.key(9), SMALL, SPEC)
     u = np.arctanh(np.asarray(action, float)).ravel()
     assert stats.kstest(u, "norm", args=(0.4, np.exp(-0.7))).pvalue > 0.01
 
@@ -102,13 +106,13 @@ def test_actions_before_the_squash_are_normal_with_the_networks_mean_and_deviati
 @pytest.mark.parametrize(("log_std", "clipped"), [(-30.0, -20.0), (7.0, 2.0), (0.5, 0.5)])
 def test_log_std_is_clipped_to_its_bounds(log_std, clipped):
     observation, key = np.zeros((5, 4), np.float32), jax.random.key(2)
-    ours = core.act(constant_actor(0.1, log_std), observation, key, SMALL, SPEC)
-    within = core.act(constant_actor(0.1, clipped), observation, key, SMALL, SPEC)
+    ours = act(constant_actor(0.1, log_std), observation, key, SMALL, SPEC)
+    within = act(constant_actor(0.1, clipped), observation, key, SMALL, SPEC)
     assert all(map(np.array_equal, ours, within))
 
 
 def test_without_a_key_the_action_is_the_squashed_mean():
-    action, _ = core.act(constant_actor(0.7, 1.0), np.zeros((2, 4), np.float32), None, SMALL, SPEC)
+    action, _ = act(constant_actor(0.7, 1.0), np.zeros((2, 4), np.float32), None, SMALL, SPEC)
     close(action, np.full((2, 3), np.tanh(0.7)))
 
 
@@ -117,12 +121,12 @@ def test_backup_is_reward_plus_discounted_smaller_target_value_with_its_entropy(
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(6)
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
     arrays = np.asarray(agent.actor.value, float), np.asarray(agent.target_critic, float)
-    close(core.backup(agent, batch, key, sac, SPEC), Formulas(SPEC, sac).backup(*arrays, 0.3, batch, noise))
+    close(backup(agent, batch, key, sac, SPEC), Formulas(SPEC, sac).backup(*arrays, 0.3, batch, noise))
 
 
 def test_a_terminated_row_is_worth_its_reward_alone():
     agent, batch = random_agent(SMALL), random_batch()
-    y = np.asarray(core.backup(agent, batch, jax.random.key(0), SMALL, SPEC))
+    y = np.asarray(backup(agent, batch, jax.random.key(0), SMALL, SPEC))
     ended = batch.terminated == 1
     assert 0 < ended.sum() < len(ended)
     close(y[ended], batch.reward[ended])
@@ -133,7 +137,7 @@ def test_a_terminated_row_is_worth_its_reward_alone():
 def test_critic_loss_is_the_sum_of_the_twins_weighted_mean_squares(sac):
     agent, batch = random_agent(sac), random_batch()
     y = np.random.default_rng(3).normal(size=40)
-    ours, mean = core.critic_loss(agent.critic.value, batch, y, sac, SPEC)
+    ours, mean = critic_loss(agent.critic.value, batch, y, sac, SPEC)
     maths, critics = Formulas(SPEC, sac), np.asarray(agent.critic.value, float)
     close(ours, maths.critic_loss(critics, batch, y))
     close(mean, np.mean(maths.twins(critics, batch.observation, batch.action)))
@@ -143,8 +147,8 @@ def test_rows_of_weight_zero_count_in_the_mean_but_not_in_the_loss():
     agent, batch, y = random_agent(SMALL), random_batch()._replace(weight=np.ones(40)), np.zeros(40)
     half = np.repeat((1.0, 0.0), 20)
     kept = Batch(*(column[:20] for column in batch))
-    halved = core.critic_loss(agent.critic.value, batch._replace(weight=half), y, SMALL, SPEC)[0]
-    close(halved, core.critic_loss(agent.critic.value, kept, y[:20], SMALL, SPEC)[0] / 2)
+    halved = critic_loss(agent.critic.value, batch._replace(weight=half), y, SMALL, SPEC)[0]
+    close(halved, critic_loss(agent.critic.value, kept, y[:20], SMALL, SPEC)[0] / 2)
 
 
 @every_choice
@@ -153,7 +157,7 @@ def test_actor_loss_is_the_mean_of_temperature_times_log_probability_minus_the_s
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
     maths = Formulas(SPEC, sac)
     actor, critics = np.asarray(agent.actor.value, float), np.asarray(agent.critic.value, float)
-    ours, policy = core.actor_loss(agent.actor.value, agent, batch.observation, key, sac, SPEC)
+    ours, policy = actor_loss(agent.actor.value, agent, batch.observation, key, sac, SPEC)
     close(ours, maths.actor_loss(actor, critics, 0.3, batch.observation, noise))
     action, log_pi = maths.policy(actor, batch.observation, noise)
     close(policy.action, action)

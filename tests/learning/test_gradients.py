@@ -1,0 +1,100 @@
+"""Gradients of every loss by finite differences on tiny networks, and where they stop."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from offdyn.learning import sac as core
+from offdyn.learning.networks import fresh
+from offdyn.learning.sac import Agent, Sac
+from offdyn.methods import par, par_b
+from offdyn.methods.parts import encoders
+from offdyn.methods.parts.encoders import Hyper
+from offdyn.types import Batch
+
+from ..probes import small_spec
+from .in_numpy import central_difference, slope
+from .twin import Formulas
+
+SPEC = small_spec(observation_size=2, action_size=1)
+SAC = Sac(actor_widths=(4, 3), critic_widths=(4, 3), critic_layer_norm=True)
+HYPER = Hyper(encoder_widths=(4, 3), code_size=3)
+FILES = {"par": par, "par-b": par_b}
+
+
+def draw(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def batch(rows: int = 6) -> Batch:
+    s, a = SPEC.observation_size, SPEC.action_size
+    columns = draw(1, rows, s), np.tanh(draw(2, rows, a)), draw(3, rows), draw(4, rows, s)
+    return Batch(*columns, np.zeros(rows), np.linspace(0.0, 2.0, rows))
+
+
+def agree(ours: object, loss: object, vector: np.ndarray) -> None:
+    """jax.grad, real finite differences and imaginary ones of the NumPy loss are one."""
+    expected = central_difference(loss, vector)
+    assert np.linalg.norm(expected) > 1e-3
+    np.testing.assert_allclose(slope(loss, vector), expected, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-8)
+
+
+def test_critic_gradient():
+    critics, y = draw(5, 2, core.critic_layout(SAC, SPEC).length), draw(6, 6)
+    with jax.enable_x64(True):
+        ours = jax.jit(jax.grad(lambda v: core.critic_loss(v, batch(), y, SAC, SPEC)[0]))(critics)
+    agree(ours, lambda v: Formulas(SPEC, SAC).critic_loss(v, batch(), y), critics)
+
+
+def test_actor_gradient_passes_through_the_action_into_log_probability_and_value():
+    sac = dataclasses.replace(SAC, temperature=0.3)
+    actor, critics = draw(7, core.actor_layout(sac, SPEC).length), draw(8, 2, core.critic_layout(sac, SPEC).length)
+    with jax.enable_x64(True):
+        agent = Agent(fresh(jnp.asarray(actor)), fresh(jnp.asarray(critics)), critics, fresh(jnp.log(0.3)))
+        key = jax.random.key(0)
+        noise = np.asarray(jax.random.normal(key, (6, 1)))
+        ours = jax.jit(jax.grad(lambda v: core.actor_loss(v, agent, batch().observation, key, sac, SPEC)[0]))(actor)
+    agree(ours, lambda v: Formulas(SPEC, sac).actor_loss(v, critics, 0.3, batch().observation, noise), actor)
+
+
+def encoder_gradient(method: str, vector: np.ndarray, hyper: Hyper = HYPER) -> np.ndarray:
+    file = FILES[method]
+    pair = file.layouts(hyper, SPEC)
+    with jax.enable_x64(True):
+        loss = jax.grad(lambda v: encoders.deviation(*file.predict(v, batch(), hyper, pair)).mean())
+        return np.asarray(jax.jit(loss)(vector))
+
+
+def encoder_vector(method: str) -> np.ndarray:
+    pair = FILES[method].layouts(HYPER, SPEC)
+    return draw(9, pair.state.length + pair.prediction.length)
+
+
+def test_par_sends_no_gradient_into_the_next_states_code():
+    vector = encoder_vector("par")
+    maths = Formulas(SPEC, SAC, HYPER, "par")
+    ours = encoder_gradient("par", vector)
+    agree(ours, lambda v: maths.encoder_loss(v, batch(), aim=vector), vector)
+    assert not np.allclose(ours, slope(lambda v: maths.encoder_loss(v, batch()), vector), rtol=0.01)
+
+
+def test_par_b_sends_its_gradient_into_the_next_states_code_and_nowhere_else_in_f():
+    vector = encoder_vector("par-b")
+    maths = Formulas(SPEC, SAC, HYPER, "par-b")
+    ours = encoder_gradient("par-b", vector)
+    agree(ours, lambda v: maths.encoder_loss(v, batch()), vector)
+    length = par_b.layouts(HYPER, SPEC).state.length
+    assert np.abs(ours[:length]).max() > 1e-3  # all of it through f(s'): g sees the state itself
+
+
+@pytest.mark.parametrize("method", FILES)
+def test_encoder_gradients_as_printed_without_normalisation_and_with_relu(method):
+    hyper = dataclasses.replace(HYPER, encoder_activation="relu", normalise_code=False)
+    vector = encoder_vector(method)
+    maths = Formulas(SPEC, SAC, hyper, method)
+    aim = vector if method == "par" else None
+    agree(encoder_gradient(method, vector, hyper), lambda v: maths.encoder_loss(v, batch(), aim), vector)
