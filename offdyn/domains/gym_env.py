@@ -67,7 +67,8 @@ class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         warned = self._instabilities()
         with quiet_when_unstable():
             mujoco.mj_step(self.model, self.data, nstep=self.robot.frame_skip)
-        if self._instabilities() > warned:  # MuJoCo has put the body back to its default pose
+        # MuJoCo has put the body back to its default pose, or would at the start of the next step.
+        if self._instabilities() > warned or not self._is_bounded():
             return self._last[0].copy(), self._last[1], False, True, {"diverged": True}
         x, before = self._position(), self._x
         self._x = x
@@ -95,6 +96,10 @@ class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def _position(self) -> float:
         return float(self.data.body("torso").xpos[0] if self.robot.measured_at_torso else self.data.qpos[0])
+
+    def _is_bounded(self) -> bool:
+        limit = mujoco.mjMAXVAL  # a NaN fails the comparison too
+        return bool((np.abs(self.data.qpos) <= limit).all() and (np.abs(self.data.qvel) <= limit).all())
 
     def _instabilities(self) -> int:
         return sum(warning.number for warning in self.data.warning[UNSTABLE])

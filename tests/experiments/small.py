@@ -1,0 +1,111 @@
+"""Tiny worlds, short runs of them, and what of a run folder must be equal byte for byte."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offdyn.domains.worlds import World
+from offdyn.experiments import train as training
+from offdyn.experiments.config import RunConfig, build
+from offdyn.experiments.progress import Quiet
+from offdyn.experiments.train import Stop, Stopped
+from offdyn.types import Spec
+
+from ..probes import never
+
+BRIEF = {
+    "source_steps": 480,
+    "bodies": 5,
+    "eval_interval": 120,
+    "log_interval": 40,
+    "checkpoint_interval": 100,
+    "eval_episodes": 2,
+    "eval_source_episodes": 1,
+    "final_episodes": 3,
+    "minimum_rows": 4,
+    "batch_size": 8,
+}
+SMALL_NETWORKS = {"actor_widths": (8, 8), "critic_widths": (8, 8)}
+SMALL_ENCODERS = {"encoder_widths": (8, 8), "code_size": 8, "encoder_batch": 8}
+
+
+def _start(generator: np.random.Generator) -> np.ndarray:
+    return generator.uniform(-1.0, 1.0, 2)
+
+
+def _push(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    after = np.clip(state + np.where(shifted, -0.4, 0.5)[:, None] * action, -2.0, 2.0)
+    return after, 1.0 - np.square(after).sum(1), after[:, 0] > 1.6
+
+
+# A point that is pushed about, backwards in the target; it falls off one edge, and episodes are cut after 17 steps.
+PUSH = World("push", Spec(2, 2, 2, 17, never), _start, _push)
+
+
+def small(method: str) -> dict[str, Any]:
+    """Settings of a short run with tiny networks."""
+    encoders = SMALL_ENCODERS if method.startswith("par") else {}
+    return BRIEF | SMALL_NETWORKS | encoders
+
+
+def run(method: str = "par", seed: int = 0, world: Any = PUSH, preset: str = "paper", **settings: Any) -> RunConfig:
+    """A short run with tiny networks."""
+    return build(world, method, preset, seed, small(method) | settings)[0]
+
+
+class StopAt(Quiet):
+    """Asks training to stop when it has come so far, as a signal would; keeps what was said."""
+
+    def __init__(self, clock: int | None = None) -> None:
+        self.clock, self.stop, self.said = clock, Stop(), list[str]()
+
+    def say(self, text: str, detail: bool = False) -> None:
+        self.said.append(text)
+
+    def advanced(self, clock: int, total: int, wall: float) -> None:
+        if self.clock is not None and clock >= self.clock:
+            self.stop.wanted = True
+
+
+def train(runs: list[RunConfig], out: Path, stop_at: int | None = None, **options: Any) -> StopAt:
+    """Train, perhaps only so far; says what was said."""
+    watcher = StopAt(stop_at)
+    try:
+        training.start(runs, out, progress=watcher, stop=watcher.stop, threads=1, **options)
+    except Stopped:
+        assert stop_at is not None
+    return watcher
+
+
+def resume(out: Path, stop_at: int | None = None) -> StopAt:
+    """Go on where the last checkpoint was, perhaps only so far; says what was said."""
+    watcher = StopAt(stop_at)
+    try:
+        training.resume(out, progress=watcher, stop=watcher.stop, threads=1)
+    except Stopped:
+        assert stop_at is not None
+    return watcher
+
+
+def curve(folder: Path) -> list[dict[str, str]]:
+    """The lines of curve.csv as text, the wall clock aside."""
+    with open(folder / "curve.csv", newline="") as file:
+        return [{name: cell for name, cell in line.items() if name != "wall_seconds"} for line in csv.DictReader(file)]
+
+
+def outcome(out: Path) -> dict[str, Any]:
+    """All that a resume must reproduce: curves, metrics, parameters and final returns of every run."""
+    kept: dict[str, Any] = {}
+    for folder in sorted(path.parent for path in out.glob("*/config.yaml")):
+        kept[f"{folder.name}/curve.csv"] = curve(folder)
+        for name in ("config.yaml", "metrics.jsonl", "policy.safetensors", "agent.safetensors", "final.json"):
+            kept[f"{folder.name}/{name}"] = (folder / name).read_bytes()
+    assert kept, f"no runs in {out}"
+    return kept
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Names of what is not the same."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
