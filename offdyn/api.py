@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .domains.pairs import Pair
 from .errors import OffdynError
 from .experiments import train as training
@@ -29,11 +31,17 @@ def plan(
 
     A setting that may differ by lane (a float: penalty, temperature ...) may be a list, each value of which is a run.
     """
-    tasks: list[Any] = list(task) if isinstance(task, Sequence) and not isinstance(task, str) else [task]
-    methods = [method] if isinstance(method, str) else list(method)
-    seeds = list(seeds)
+    tasks: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
+    methods = list(method) if isinstance(method, list | tuple) else [method]
+    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in _several(seeds)]
     if not tasks or not methods or not seeds:
         raise OffdynError("expected at least one task, one method and one seed")
+    for name in (*methods, preset):
+        if not isinstance(name, str):
+            raise OffdynError(f"expected the name of a method or preset, got {name!r}")
+    for wanted in tasks:
+        if not isinstance(wanted, str | Path | Mapping | Pair):
+            raise OffdynError(f"expected the name of a task, got {wanted!r}")
     runs, notices = [], []
     for one_task, one_method in itertools.product(tasks, methods):
         for values in lists_of_floats(one_method, settings):
@@ -42,6 +50,10 @@ def plan(
                 runs.append(config)
                 notices += [text for text in said if text not in notices]
     return runs, notices
+
+
+def _several(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
 def train(
@@ -63,9 +75,7 @@ def train(
     for text in notices:
         if progress is not None:
             progress.say(text)
-    return training.start(
-        runs, Path(out), threads=threads, keep_replay=keep_replay, progress=progress, stop=stop
-    )
+    return training.start(runs, Path(out), threads=threads, keep_replay=keep_replay, progress=progress, stop=stop)
 
 
 def resume(

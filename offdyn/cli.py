@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import __version__
 from .errors import OffdynError
@@ -19,8 +19,16 @@ from .errors import OffdynError
 DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 75
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}; `{self.prog} --help` shows what can be asked for", file=sys.stderr)
+        sys.exit(MISTAKE)
+
+
 def parser() -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser("offdyn", description="Off-dynamics reinforcement learning.")
+    root = Parser("offdyn", description="Off-dynamics reinforcement learning.")
     root.add_argument("--version", action="version", version=f"offdyn {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -132,19 +140,24 @@ def train(asked: argparse.Namespace) -> int:
         wanted[name] = value
     if "task" not in wanted:
         raise OffdynError("which task? Say --task NAME; `offdyn list` prints them all")
-    out = Path(wanted.pop("out", "runs"))
-    runs, notices = plan(allow_no_shift=asked.allow_no_shift, **wanted)
+    out = Path(str(wanted.pop("out", "runs")))
+    allow_no_shift = _switch("allow_no_shift", wanted.pop("allow_no_shift", False)) or asked.allow_no_shift
+    keep_replay = _switch("keep_replay", wanted.pop("keep_replay", False)) or asked.keep_replay
+    runs, notices = plan(allow_no_shift=allow_no_shift, **wanted)
     stop = _stop_on_signals()
     progress = for_people(asked.verbose)
-    for text in notices:
-        progress.say(text)
     try:
+        for text in notices:
+            progress.say(text)
         folders = training.start(
-            runs, out, threads=asked.threads, keep_replay=asked.keep_replay, progress=progress, stop=stop
+            runs, out, threads=_threads(asked), keep_replay=keep_replay, progress=progress, stop=stop
         )
     except training.Stopped:
+        progress.close()
         print(f"stopped and saved; continue with: offdyn resume {out}", file=sys.stderr)
         return STOPPED
+    finally:
+        progress.close()
     return _print_results(folders)
 
 
@@ -153,11 +166,15 @@ def resume(asked: argparse.Namespace) -> int:
     from .experiments.progress import for_people
 
     stop = _stop_on_signals()
+    progress = for_people(asked.verbose)
     try:
-        folders = training.resume(asked.out, threads=asked.threads, progress=for_people(asked.verbose), stop=stop)
+        folders = training.resume(asked.out, threads=_threads(asked), progress=progress, stop=stop)
     except training.Stopped:
+        progress.close()
         print(f"stopped and saved; continue with: offdyn resume {asked.out}", file=sys.stderr)
         return STOPPED
+    finally:
+        progress.close()
     if not folders:
         print(f"{asked.out}: every run is finished already")
     return _print_results(folders)
@@ -171,6 +188,8 @@ def evaluate(asked: argparse.Namespace) -> int:
 
     if asked.episodes < 1:
         raise OffdynError(f"--episodes: expected at least 1, got {asked.episodes}")
+    if asked.seed < 0:
+        raise OffdynError(f"--seed: expected 0 or more, got {asked.seed}")
     folder = RunFolder.open(asked.run)
     task = folder.config.task
     policy = load_policy(folder)
@@ -194,10 +213,24 @@ def _read_config(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
     except yaml.YAMLError as error:
-        raise OffdynError(f"{path}: not YAML ({error})") from None
-    if not isinstance(read, dict):
+        raise OffdynError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
+    except UnicodeDecodeError as error:
+        raise OffdynError(f"{path}: not text ({error})") from None
+    if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
         raise OffdynError(f"{path}: expected names and values, such as `task: hopper-big-head`")
     return read
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OffdynError(f"{name}: expected true or false, got {value!r}")
+    return value
+
+
+def _threads(asked: argparse.Namespace) -> int | None:
+    if asked.threads is not None and asked.threads < 1:
+        raise OffdynError(f"--threads: expected at least 1, got {asked.threads}")
+    return asked.threads
 
 
 def _stop_on_signals() -> Any:

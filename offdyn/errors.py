@@ -8,6 +8,14 @@ class OffdynError(ValueError):
     """A mistake in what was asked for; the message says where, what was expected, what came, what to do."""
 
 
+def check_format(found: object, newest: int, where: object) -> None:
+    """Refuse a file that a newer offdyn wrote."""
+    if not isinstance(found, int):
+        raise OffdynError(f"{where}: its format should be a number, found {found!r}")
+    if found > newest:
+        raise OffdynError(f"{where}: format {found}, this offdyn reads up to {newest}: update offdyn")
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> OffdynError:
     """The error for a name that is not in a list, with the nearest names first."""
     known = sorted(known)

@@ -1,17 +1,30 @@
 """Tiny pairs of domains whose answers can be written down, and the means to learn in them within seconds."""
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
+import pytest
 
 from offdyn.data.replay import pack
 from offdyn.domains.pairs import open_bodies
 from offdyn.domains.worlds import World
 from offdyn.experiments.config import RunConfig, build
+from offdyn.experiments.programs import Lane, Programs, run_keys, stack
 from offdyn.learning.sac import Sac
 from offdyn.methods.recipes import METHODS
 from offdyn.types import Spec
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation() -> Iterator[None]:
+    """Leave out the compiler's dear passes: programs this small run once and compile for seconds."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def never(next_observation: Any) -> Any:
@@ -47,7 +60,7 @@ def _chain(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[
 
 # Two actions: the first pays 0.2 a and always leads on, the second pays 1 - (a - 0.5)^2 and ends it.
 # With no entropy bonus: Q(second, a) = 1 - (a - 0.5)^2 and Q(first, a) = 0.2 a + discount * 1.
-CHAIN = World("two-step chain", small_spec(1, 1), lambda generator: np.zeros(1), _chain)
+CHAIN = World("two-step chain", small_spec(2, 1), lambda generator: np.zeros(2), _chain)
 
 
 def _endless(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -55,7 +68,7 @@ def _endless(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tupl
 
 
 # Pays 1 for ever; episodes are cut after two steps, which is no end: Q = 1 / (1 - discount) whatever is done.
-ENDLESS = World("endless", small_spec(1, 1, time_limit=2), lambda generator: np.zeros(1), _endless)
+ENDLESS = World("endless", small_spec(2, 1, time_limit=2), lambda generator: np.zeros(2), _endless)
 
 
 def _push(state: np.ndarray, action: np.ndarray, flipped: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -67,7 +80,9 @@ def _push(state: np.ndarray, action: np.ndarray, flipped: np.ndarray) -> tuple[n
 # Actions push a point about. The same dynamics in both domains ...
 SAME = World("same", small_spec(2, 2), uniform_start, lambda s, a, shifted: _push(s, a, np.zeros(len(s), bool)))
 # ... and a target in which they push backwards wherever the first coordinate is positive.
-HALF_FLIPPED = World("half-flipped", small_spec(2, 2), uniform_start, lambda s, a, shifted: _push(s, a, shifted & (s[:, 0] > 0)))
+HALF_FLIPPED = World(
+    "half-flipped", small_spec(2, 2), uniform_start, lambda s, a, shifted: _push(s, a, shifted & (s[:, 0] > 0))
+)
 
 
 def far_start(generator: np.random.Generator) -> np.ndarray:
@@ -82,17 +97,42 @@ def _jitter(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple
 FAR = World("far", small_spec(2, 2, time_limit=5), far_start, _jitter)
 
 
-def random_rows(world: World, role: str, count: int, seed: int) -> np.ndarray:
-    """[count, width]: packed rows of uniformly random actions, each from a fresh body of the world."""
-    domain = open_bodies([(world, role)] * count, [(seed, body) for body in range(count)])
-    actions = np.random.default_rng(seed).uniform(-1.0, 1.0, (count, world.spec.action_size))
-    return pack(domain.step(np.arange(count), actions))
+def random_rows(world: World, role: str, bodies: int, seed: int, steps: int = 1) -> np.ndarray:
+    """[bodies * steps, width]: packed rows of uniformly random actions, from fresh bodies of the world."""
+    domain = open_bodies([(world, role)] * bodies, [(seed, body) for body in range(bodies)])
+    generator = np.random.default_rng(seed)
+    ids, size = np.arange(bodies), world.spec.action_size
+    return np.concatenate([pack(domain.step(ids, generator.uniform(-1.0, 1.0, (bodies, size)))) for _ in range(steps)])
+
+
+def first_lanes(programs: Programs, runs: Sequence[RunConfig]) -> Lane:
+    """The runs before their first update."""
+    keys = run_keys([run.seed for run in runs])
+    return programs.init(keys, stack([run.sac for run in runs]), stack([run.hyper for run in runs]))
+
+
+def programs_of(runs: Sequence[RunConfig], updates: int) -> tuple[Programs, Lane]:
+    """Compiled programs of some runs of one cohort, and their lanes."""
+    run = runs[0]
+    programs = Programs(run.recipe.method, run.task.spec, run.sac, run.hyper, run.schedule.rows, updates)
+    return programs, first_lanes(programs, runs)
+
+
+def learn(
+    programs: Programs, lanes: Lane, runs: Sequence[RunConfig], source: np.ndarray, target: np.ndarray, calls: int
+) -> Lane:
+    """The lanes after `calls` times the programs' updates on fixed rows [lanes, n, width]."""
+    keys, alive = run_keys([run.seed for run in runs]), np.ones(len(runs), bool)
+    sizes = np.int32(source.shape[1]), np.int32(target.shape[1])
+    for call in range(calls):
+        lanes = programs.learn(keys, lanes, source, target, *sizes, np.int32(call * programs.updates), alive)
+    return lanes
 
 
 def tiny(method: str, width: int = 8) -> dict[str, Any]:
     """Settings of small networks for any method in the registry."""
     names = {field.name for part in (Sac, METHODS[method].hyper) for field in dataclasses.fields(part)}
-    small: dict[str, Any] = {name: (width, width) for name in names if name.endswith("_widths")}
+    small: dict[str, Any] = {name: (width,) for name in names if name.endswith("_widths")}
     return small | {name: width for name in names if name == "code_size"}
 
 

@@ -1,6 +1,6 @@
 """A cohort on disk, so that a killed one continues without a trace.
 
-    cohort.json                     the runs, in the order of their lanes
+    cohort.json                     the runs' configurations, in the order of their lanes
     segments/rows-K.safetensors     what the replays gained between two checkpoints, with body and truncation
     step-N/state.safetensors        everything the device learned, and the bodies' physics
     step-N/host.json                counters
@@ -23,12 +23,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
-from ..errors import OffdynError
+from ..errors import OffdynError, check_format
 from .record import write_atomically
 
 FORMAT = 1
 NEWEST, PREVIOUS = "manifest.json", "manifest.previous.json"
-KEEP = "keep-replay"  # an empty file: the rows stay when the runs are done
 
 
 class Saved(NamedTuple):
@@ -52,23 +51,29 @@ class CohortFolder:
         self._lock: int | None = None
         self._segments: list[str] = []  # files, in order, that the next manifest names
         self._hashes: dict[str, str] = {}
+        self._manifest: bytes | None = None  # the newest whole one, which becomes the one before
 
     @classmethod
-    def create(cls, path: Path, runs: list[str]) -> "CohortFolder":
+    def create(cls, path: Path, runs: Mapping[str, str], keep_replay: bool = False) -> "CohortFolder":
+        """A new folder for these runs (names and configurations); `keep_replay`: the rows stay when they are done."""
         path.mkdir(parents=True, exist_ok=True)
         folder = cls(path)
         folder.lock()
-        write_atomically(path / "cohort.json", json.dumps({"format": FORMAT, "runs": runs}, indent=2).encode())
+        content = {"format": FORMAT, "keep_replay": keep_replay, "runs": dict(runs)}
+        write_atomically(path / "cohort.json", json.dumps(content, indent=2).encode())
         return folder
 
-    def runs(self) -> list[str]:
-        """Names of the runs, in the order of their lanes."""
+    def runs(self) -> dict[str, str]:
+        """The runs' configurations by name, in the order of their lanes."""
+        return self._about()["runs"]
+
+    def _about(self) -> dict[str, Any]:
         path = self.path / "cohort.json"
         try:
             read = json.loads(path.read_text())
-            _check_format(read, path)
-            return read["runs"]
-        except (OSError, json.JSONDecodeError, KeyError) as error:
+            check_format(read["format"], FORMAT, path)
+            return {"runs": dict(read["runs"]), "keep_replay": bool(read["keep_replay"])}
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
             raise OffdynError(f"{path}: not readable ({error})") from None
 
     def lock(self) -> None:
@@ -90,10 +95,12 @@ class CohortFolder:
         self, clock: int, state: Mapping[str, np.ndarray], host: Mapping[str, Any], rows: Mapping[str, np.ndarray]
     ) -> None:
         """Write a checkpoint; if that fails (a full disk), all that was there before is still there."""
+        segments, hashes = list(self._segments), dict(self._hashes)
         try:
             if rows:
                 # Named by what it follows: written again after a resume from an older checkpoint, it replaces itself.
-                self._write_segment(f"segments/rows-{len(self._segments):05d}.safetensors", to_bytes(dict(rows)))
+                segments.append(_segment(len(segments)))
+                hashes[segments[-1]] = self._write_segment(segments[-1], to_bytes(dict(rows)))
             name = f"step-{clock:09d}"
             beside = self.path / (name + ".tmp")
             shutil.rmtree(beside, ignore_errors=True)
@@ -102,35 +109,34 @@ class CohortFolder:
                 f"{name}/state.safetensors": to_bytes(dict(state)),
                 f"{name}/host.json": json.dumps(host).encode(),
             }
-            hashes = {}
             for file, content in files.items():
                 write_atomically(beside / Path(file).name, content)
-                hashes[file] = hashlib.sha256(content).hexdigest()
             shutil.rmtree(self.path / name, ignore_errors=True)
             os.replace(beside, self.path / name)
-            hashes |= {file: self._hashes[file] for file in self._segments}
-            manifest = {"format": FORMAT, "clock": clock, "step": name, "segments": self._segments, "sha256": hashes}
-            newest = self.path / NEWEST
-            if newest.exists():
-                write_atomically(self.path / PREVIOUS, newest.read_bytes())
-            write_atomically(newest, json.dumps(manifest, indent=2).encode())
+            _sync_folder(self.path)
+            named = hashes | {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
+            said = {"format": FORMAT, "clock": clock, "step": name, "segments": segments, "sha256": named}
+            manifest = json.dumps(said | {"checksum": _checksum(said)}, indent=2).encode()
+            if self._manifest is not None:
+                write_atomically(self.path / PREVIOUS, self._manifest)
+            write_atomically(self.path / NEWEST, manifest)
             _sync_folder(self.path)
         except OSError:
             for leftover in self.path.glob("step-*.tmp"):
                 shutil.rmtree(leftover, ignore_errors=True)
             raise
-        self._forget_old_steps()
+        before = self._manifest
+        self._segments, self._hashes, self._manifest = segments, hashes, manifest
+        self._forget_steps_other_than({json.loads(kept)["step"] for kept in (before, manifest) if kept is not None})
 
-    def _write_segment(self, file: str, content: bytes) -> None:
+    def _write_segment(self, file: str, content: bytes) -> str:
         path = self.path / file
         path.parent.mkdir(exist_ok=True)
         write_atomically(path, content)
-        self._hashes[file] = hashlib.sha256(content).hexdigest()
-        self._segments.append(file)
+        _sync_folder(path.parent)
+        return hashlib.sha256(content).hexdigest()
 
-    def _forget_old_steps(self) -> None:
-        manifests = [self.path / name for name in (NEWEST, PREVIOUS)]
-        named = {json.loads(path.read_text())["step"] for path in manifests if path.exists()}
+    def _forget_steps_other_than(self, named: set[str]) -> None:
         for step in self.path.glob("step-*"):
             if step.name not in named:
                 shutil.rmtree(step, ignore_errors=True)
@@ -139,6 +145,8 @@ class CohortFolder:
         """The newest checkpoint that is whole (None: there never was one), and what is wrong with newer ones."""
         complaints: list[str] = []
         found = [name for name in (NEWEST, PREVIOUS) if (self.path / name).exists()]
+        if found == [PREVIOUS]:
+            complaints.append(f"{self.path / NEWEST} is missing")
         for name in found:
             try:
                 return self._load(self.path / name), complaints
@@ -150,14 +158,18 @@ class CohortFolder:
 
     def _load(self, manifest_path: Path) -> Saved:
         try:
-            manifest = json.loads(manifest_path.read_text())
-            _check_format(manifest, manifest_path)
+            content = manifest_path.read_bytes()
+            manifest = json.loads(content)
+            check_format(manifest["format"], FORMAT, manifest_path)
+            if manifest.pop("checksum") != _checksum(manifest):
+                raise Damaged(f"{manifest_path} is damaged: its contents are not what was written")
             hashes, step = manifest["sha256"], manifest["step"]
             state = self._read(f"{step}/state.safetensors", hashes)
             host = json.loads(self._bytes(f"{step}/host.json", hashes))
             segments = [self._read(file, hashes) for file in manifest["segments"]]
-        except (json.JSONDecodeError, KeyError, UnicodeDecodeError) as error:
+        except (OSError, json.JSONDecodeError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
             raise Damaged(f"{manifest_path} is damaged ({error})") from None
+        self._manifest = content
         self._segments = list(manifest["segments"])
         self._hashes = {file: hashes[file] for file in self._segments}
         return Saved(manifest["clock"], state, host, segments)
@@ -178,10 +190,10 @@ class CohortFolder:
         except SafetensorError as error:
             raise Damaged(f"{self.path / file} is damaged ({error})") from None
 
-    def keep_replay(self, wanted: bool) -> None:
-        """Whether the rows stay when the runs are done."""
-        if wanted:
-            (self.path / KEEP).touch()
+    def keep_rows(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Those since the last checkpoint, where rows are to stay when the runs are done."""
+        if rows and self._about()["keep_replay"]:
+            self._write_segment(_segment(len(self._segments)), to_bytes(dict(rows)))
 
     def finish(self) -> None:
         """The runs are done: their checkpoints, and their rows unless asked for, go."""
@@ -189,14 +201,17 @@ class CohortFolder:
             shutil.rmtree(step, ignore_errors=True)
         for manifest in (NEWEST, PREVIOUS):
             (self.path / manifest).unlink(missing_ok=True)
-        if not (self.path / KEEP).exists():
+        if not self._about()["keep_replay"]:
             shutil.rmtree(self.path / "segments", ignore_errors=True)
         self.unlock()
 
 
-def _check_format(read: Mapping[str, Any], path: Path) -> None:
-    if read["format"] > FORMAT:
-        raise OffdynError(f"{path}: format {read['format']}, this offdyn reads up to {FORMAT}: update offdyn")
+def _segment(number: int) -> str:
+    return f"segments/rows-{number:05d}.safetensors"
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _sync_folder(path: Path) -> None:

@@ -30,22 +30,19 @@ class Cohort:
         self.spec = pairs.spec_of(first.task)
         self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
-        check_memory(self.lanes_count, self.plan, row_width(self.spec))
         self.programs = Programs(
             first.recipe.method, self.spec, first.sac, first.hyper, self.plan.rows, self.plan.updates_per_tick
         )
         self.keys = run_keys(self.seeds)
         self.lanes: Lane = self.programs.init(self.keys, stack([r.sac for r in runs]), stack([r.hyper for r in runs]))
         shape = (self.lanes_count, 1, row_width(self.spec))
-        self.experience = Experience(
-            *(jax.numpy.zeros((shape[0], rows, shape[2])) for rows in capacities(self.plan))
-        )
+        self.experience = Experience(*(jax.numpy.zeros((shape[0], rows, shape[2])) for rows in capacities(self.plan)))
         self.domain = self._open_bodies(threads)
         self.source_ids = np.arange(self.lanes_count * self.bodies)
         targets = 0 if self.plan.collects == "source" else 1
         self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * targets)
         self.clock = self.source_rows = self.target_rows = self.updates = 0
-        self.failures: dict[int, tuple[str, int]] = {}  # lane -> (quantity, update or source step)
+        self.failures: dict[int, tuple[str, int]] = {}  # lane -> (quantity, source step)
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
         self.new_rows: list[tuple[np.ndarray, np.ndarray]] = []  # source (rows, flags) not yet on disk, per tick
@@ -103,19 +100,24 @@ class Cohort:
             actions = np.concatenate((actions, target_actions.reshape(self.lanes_count, -1)))
         lane_of = np.concatenate((np.repeat(np.arange(self.lanes_count), self.bodies), np.arange(self.lanes_count)))
         lane_of = lane_of[: len(ids)]
-        actions = self._guard(actions, lane_of, "action")
+        actions = self._guard(actions, lane_of, "action", ~np.isfinite(actions).all(axis=1))
         rows = self.domain.step(ids, actions)
         with np.errstate(over="ignore"):
             packed = pack(rows)
-        packed = self._guard(packed, lane_of, "observation or reward")
+        packed = self._guard_rows(packed, lane_of)
         self._count_returns(ids, lane_of, rows.reward, rows.terminated | rows.truncated | rows.diverged)
         flags = (TRUNCATED * rows.truncated + DIVERGED * rows.diverged).astype(np.uint8)
         self._store(packed, flags, split, acts_in_target)
         self.clock += self.plan.tick
 
-    def _guard(self, values: np.ndarray, lane_of: np.ndarray, quantity: str) -> np.ndarray:
+    def _guard_rows(self, packed: np.ndarray, lane_of: np.ndarray) -> np.ndarray:
+        finite = np.isfinite(packed)
+        reward = self.spec.observation_size + self.spec.action_size  # its column
+        packed = self._guard(packed, lane_of, "observation", ~np.delete(finite, reward, axis=1).all(axis=1))
+        return self._guard(packed, lane_of, "reward", ~finite[:, reward])
+
+    def _guard(self, values: np.ndarray, lane_of: np.ndarray, quantity: str, bad: np.ndarray) -> np.ndarray:
         """A lane with a value that is not finite stops; what it would have stored or done becomes zero."""
-        bad = ~np.isfinite(values).all(axis=1)
         for lane in np.unique(lane_of[bad]):
             self.failures.setdefault(int(lane), (quantity, self.clock))
         if self.failures:
@@ -123,10 +125,14 @@ class Cohort:
             values = np.where(failed[:, None], 0.0, values).astype(values.dtype)
         return values
 
+    def look_for_faults(self) -> None:
+        """Those of the updates just done; otherwise the next tick tells."""
+        self._note_faults(np.asarray(self.lanes.fault))
+
     def _note_faults(self, faults: np.ndarray) -> None:
         for lane in np.flatnonzero(faults[:, 0]):
-            note, update = faults[lane]
-            self.failures.setdefault(int(lane), (self.programs.notes[note - 1], int(update)))
+            quantity = self.programs.faults[faults[lane, 0] - 1]
+            self.failures.setdefault(int(lane), (quantity, self.clock - self.plan.tick))
 
     def _count_returns(self, ids: np.ndarray, lane_of: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> None:
         self.running_return[ids] += reward
@@ -266,9 +272,10 @@ def fill_leaves(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     return jax.tree_util.tree_unflatten(structure, leaves)
 
 
-def check_memory(lanes: int, plan: Any, width: int) -> None:
+def check_memory(runs: Sequence[RunConfig]) -> None:
     """Refuse replays that cannot fit, before anything is trained."""
-    source, target = capacities(plan)
+    lanes, width = len(runs), row_width(pairs.spec_of(runs[0].task))
+    source, target = capacities(runs[0].schedule)
     needed = 4 * lanes * width * (source + target)
     device = jax.devices()[0]
     free = (device.memory_stats() or {}).get("bytes_limit") if device.platform != "cpu" else _free_memory()

@@ -1,7 +1,9 @@
 """What a run is: its task, method, preset, seed, and every setting by one name; checked here, trusted inside."""
 
 import dataclasses
+import hashlib
 import itertools
+import math
 import re
 import types
 import typing
@@ -13,7 +15,7 @@ from typing import Any
 import yaml
 
 from ..domains import pairs
-from ..errors import OffdynError, unknown
+from ..errors import OffdynError, check_format, unknown
 from ..fields import static_fields
 from ..learning.networks import ACTIVATIONS
 from ..learning.sac import Sac
@@ -21,6 +23,7 @@ from ..methods.recipes import Recipe, recipe
 
 FORMAT = 1  # of config.yaml
 DOMAINS = ("both", "source", "target")
+LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
 
@@ -97,7 +100,10 @@ class RunConfig:
         """The run's folder."""
         settings = self.settings()
         extras = [f"{key}-{_short(settings[key])}" for key in sorted(self.chosen) if key not in WATCHING]
-        return ".".join([self.task.name, self.method, self.preset, *extras, f"seed-{self.seed}"])
+        name = ".".join([self.task.name, self.method, self.preset, *extras])
+        if len(name) > LONGEST_NAME:
+            name = f"{name[: LONGEST_NAME - 13]}.{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+        return f"{name}.seed-{self.seed}"
 
     def cohort_key(self) -> str:
         """Equal for runs that can share one compiled program."""
@@ -153,8 +159,8 @@ def build(
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()
     }
-    if not 0 <= seed < 2**32:
-        raise OffdynError(f"seed {seed}: expected a whole number from 0 to {2**32 - 1}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise OffdynError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
     config = RunConfig(
         the_task, method, preset, seed, **made, allow_no_shift=allow_no_shift, chosen=tuple(sorted(chosen))
     )
@@ -195,6 +201,8 @@ def coerce(name: str, kind: Any, value: Any) -> Any:
             return int(number)
         if want is float:
             if isinstance(value, bool):
+                raise ValueError
+            if not math.isfinite(float(value)):
                 raise ValueError
             return float(value)
         if want is str:
@@ -249,9 +257,7 @@ def check(config: RunConfig) -> None:
         nearest = max(plan.tick, round(values[name] / plan.tick) * plan.tick)
         need(values[name] % plan.tick == 0, name, f"a multiple of {plan.tick} (one tick), say {nearest}")
     if plan.collects == "both":
-        need(
-            plan.source_steps % plan.target_interval == 0, "source_steps", f"a multiple of {plan.target_interval}"
-        )
+        need(plan.source_steps % plan.target_interval == 0, "source_steps", f"a multiple of {plan.target_interval}")
     for name in ("minimum_rows",):
         budget = plan.target_budget if plan.collects != "source" else plan.source_steps
         need(plan.minimum_rows < budget, name, f"less than the {budget} rows the run can collect")
@@ -279,8 +285,9 @@ def from_yaml(text: str, where: Path) -> RunConfig:
     """Read back what `to_yaml` wrote."""
     try:
         read = yaml.safe_load(text)
-        if read["format"] > FORMAT:
-            raise OffdynError(f"{where}: format {read['format']}, this offdyn reads up to {FORMAT}: update offdyn")
+        check_format(read["format"], FORMAT, where)
+        if not isinstance(read["settings"], dict):
+            raise TypeError("no settings")
         config, _ = build(
             read["task"],
             read["method"],
@@ -290,7 +297,7 @@ def from_yaml(text: str, where: Path) -> RunConfig:
             allow_no_shift=read["allow_no_shift"],
         )
         return dataclasses.replace(config, chosen=tuple(read["chosen"]))
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise OffdynError(f"{where}: not a run's config.yaml ({error})") from None
 
 

@@ -1,5 +1,6 @@
 """How good a policy is: the mean action, in bodies that are built afresh and that training never sees."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ from safetensors import SafetensorError, safe_open
 from ..data.replay import pack
 from ..domains import pairs
 from ..domains.pairs import Pair
-from ..errors import OffdynError
+from ..errors import OffdynError, check_format
 
+FORMAT = 1  # of policy.safetensors
 EVALUATION = 2  # the role in (seed, role, ...) that seeds starts; training uses 0 for source and 1 for target
 
 
@@ -66,12 +68,16 @@ class Policy:
             raise OffdynError(f"{path}: no policy there yet; one is written at each checkpoint") from None
         except (SafetensorError, OSError) as error:
             raise OffdynError(f"{path}: not a readable policy ({error})") from None
-        depth = sum(name.endswith(".weight") for name in arrays)
-        weights = tuple(arrays[f"layers.{i}.weight"][None] for i in range(depth))
-        biases = tuple(arrays[f"layers.{i}.bias"][None, None] for i in range(depth))
-        normalised = "observation.mean" in arrays
-        mean = arrays["observation.mean"][None, None] if normalised else None
-        deviation = arrays["observation.deviation"][None, None] if normalised else None
+        try:
+            check_format(json.loads(self.metadata["about"])["format"], FORMAT, path)
+            depth = sum(name.endswith(".weight") for name in arrays)
+            weights = tuple(arrays[f"layers.{i}.weight"][None] for i in range(depth))
+            biases = tuple(arrays[f"layers.{i}.bias"][None, None] for i in range(depth))
+            normalised = "observation.mean" in arrays
+            mean = arrays["observation.mean"][None, None] if normalised else None
+            deviation = arrays["observation.deviation"][None, None] if normalised else None
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise OffdynError(f"{path}: not a policy of a run ({error!r})") from None
         self.policies = Policies(weights, biases, mean, deviation)
 
     def __call__(self, observation: np.ndarray) -> np.ndarray:

@@ -52,20 +52,17 @@ class Programs:
         size = jax.ShapeDtypeStruct((), jnp.int32)
         notes = jax.eval_shape(self._notes, jax.random.key(0), one, replay, replay, size, size, size)
         self.notes = sorted(notes)  # names in the order of `sums`
+        self.faults = [*self.notes, "network"]  # what a lane's fault can be
         held_out = jax.ShapeDtypeStruct((DIAGNOSED_ROWS, width), jnp.float32)
         weight = jax.ShapeDtypeStruct((DIAGNOSED_ROWS,), jnp.float32)
         self.diagnostics = sorted(
-            jax.eval_shape(
-                self._diagnose, jax.random.key(0), one, replay, replay, size, size, size, held_out, weight
-            )
+            jax.eval_shape(self._diagnose, jax.random.key(0), one, replay, replay, size, size, size, held_out, weight)
         )
         self.init = jax.jit(jax.vmap(lambda key, sac, hyper: self._lane(key, sac, hyper, len(self.notes))))
         self.act = jax.jit(jax.vmap(self._act, in_axes=(0, 0, 0, 0, None)))
         self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
         self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
-        self.learn = jax.jit(
-            jax.vmap(self._learn, in_axes=(0, 0, 0, 0, None, None, None, 0)), donate_argnums=1
-        )
+        self.learn = jax.jit(jax.vmap(self._learn, in_axes=(0, 0, 0, 0, None, None, None, 0)), donate_argnums=1)
         self.diagnose = jax.jit(jax.vmap(self._diagnose, in_axes=(0, 0, 0, 0, None, None, None, 0, 0)))
         self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
 
@@ -91,9 +88,7 @@ class Programs:
         """Actions for the source bodies [b, A] and the target body [1, A], and the lane's fault."""
         key = jax.random.fold_in(key, clock)
         sac = lane.sac
-        context = Context(
-            self.spec, lane.agent, lane.learned, sac, lane.hyper, hook_key(key, "explore"), clock
-        )
+        context = Context(self.spec, lane.agent, lane.learned, sac, lane.hyper, hook_key(key, "explore"), clock)
         observation = self._seen(lane, source_seen)
         if self.method.explore is None:
             source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, self.spec)
@@ -156,6 +151,10 @@ class Programs:
             return carry._replace(agent=agent, learned=learned, sums=carry.sums + values, fault=fault), None
 
         after, _ = jax.lax.scan(one, lane, first + jnp.arange(self.updates))
+        # A gradient can break a network whose loss was finite: without this, its last good state would be lost.
+        whole = jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves((after.agent, after.learned))]).all()
+        broken = jnp.stack((jnp.asarray(len(self.faults)), first + self.updates - 1)).astype(jnp.int32)
+        after = after._replace(fault=jnp.where((after.fault[0] == 0) & ~whole, broken, after.fault))
         good = alive & (after.fault[0] == 0)
         kept: Lane = jax.tree.map(lambda new, old: jnp.where(good, new, old), after, lane)
         return kept._replace(fault=jnp.where(alive, after.fault, lane.fault))

@@ -1,5 +1,6 @@
 """What a person sees of a training: a live table of all lanes, or plain lines where there is no terminal."""
 
+import re
 import sys
 import time
 from typing import Any, Protocol
@@ -36,20 +37,27 @@ class Quiet:
 class _Pace:
     """Steps per second of late, and the time left at that pace."""
 
+    EVERY = 2.0  # seconds over which a speed is measured
+
     def __init__(self) -> None:
         self.last: tuple[int, float] | None = None
         self.speed = 0.0
 
     def update(self, clock: int) -> None:
         now = time.perf_counter()
-        if self.last is not None and clock > self.last[0]:
-            newest = (clock - self.last[0]) / max(now - self.last[1], 1e-9)
+        if self.last is None or clock < self.last[0]:  # the first cohort, or the next
+            self.last, self.speed = (clock, now), 0.0
+        elif now - self.last[1] >= self.EVERY:
+            newest = (clock - self.last[0]) / (now - self.last[1])
             self.speed = newest if not self.speed else 0.7 * self.speed + 0.3 * newest
-        if self.last is None or clock != self.last[0]:
             self.last = clock, now
 
-    def left(self, clock: int, total: int) -> str:
-        return _duration((total - clock) / self.speed) if self.speed else "?"
+    def describe(self, clock: int, total: int, wall: float) -> str:
+        """At most 78 columns."""
+        speed = f"{self.speed:.0f}" if self.speed else "?"
+        left = _duration((total - clock) / self.speed) if self.speed else "?"
+        left = "0:00" if clock == total else left
+        return f"step {clock} of {total}   {speed} steps/s a run   {_duration(wall)} so far   {left} left"
 
 
 def _duration(seconds: float) -> str:
@@ -79,10 +87,7 @@ class Lines:
         now = time.perf_counter()
         if now - self.said > self.EVERY or clock == total:
             self.said = now
-            self.say(
-                f"step {clock} of {total}   {self.pace.speed:.0f} steps/s per run   "
-                f"{_duration(wall)} so far, {self.pace.left(clock, total)} left"
-            )
+            self.say(self.pace.describe(clock, total, wall))
 
     def close(self) -> None: ...
 
@@ -101,21 +106,27 @@ class LiveTable:
         self.live.start()
 
     def _table(self) -> Any:
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
-        share = f"{100 * self.clock / self.total:.1f} %" if self.total else "compiling"
-        title = (
-            f"step {self.clock} of {self.total} ({share})   {self.pace.speed:.0f} steps/s per run   "
-            f"{_duration(self.wall)} so far, {self.pace.left(self.clock, self.total)} left"
-        )
-        table = Table("run", "target return", "penalty", title=title, title_justify="left")
-        for run, (target_return, penalty) in self.newest.items():
-            table.add_row(run, f"{target_return:.1f}", "" if penalty is None else f"{penalty:.3f}")
-        return table
+        if not self.total:
+            return Text("compiling ...")
+        title = Text(self.pace.describe(self.clock, self.total, self.wall))
+        if not self.newest:
+            return title
+        shared, names = short_names(list(self.newest), self.live.console.width - 26)
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column(Text(shared), no_wrap=True)
+        table.add_column("target return", justify="right", no_wrap=True)
+        table.add_column("penalty", justify="right", no_wrap=True)
+        for name, (target_return, penalty) in zip(names, self.newest.values(), strict=True):
+            table.add_row(Text(name), f"{target_return:.1f}", "" if penalty is None else f"{penalty:.3f}")
+        return Group(title, table)
 
     def say(self, text: str, detail: bool = False) -> None:
         if self.details or not detail:
-            self.live.console.print(text)
+            self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def evaluated(self, run: str, target_return: float, penalty: float | None) -> None:
         self.newest[run] = target_return, penalty
@@ -126,6 +137,25 @@ class LiveTable:
 
     def close(self) -> None:
         self.live.stop()
+
+
+def short_names(runs: list[str], width: int) -> tuple[str, list[str]]:
+    """What all names have in common, and each name without it: `hopper-big-head.par.paper`, `[seed-0, seed-1]`.
+
+    None is wider than `width`: what is too long loses its middle.
+    """
+    parts = [re.split(r"\.(?=[a-z])", run) for run in runs]  # not at the point of a number
+    others = parts[1:] or [parts[0][:-1]]
+    common = [part for part in parts[0] if all(part in each for each in others)]
+    names = [".".join(part for part in each if part not in common) for each in parts]
+    return _fit(".".join(common), width), [_fit(name, width) for name in names]
+
+
+def _fit(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    end = max(1, width // 2)
+    return f"{text[: max(0, width - end - 1)]}…{text[-end:]}"
 
 
 def for_people(details: bool = False) -> Progress:

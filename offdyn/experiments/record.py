@@ -1,10 +1,12 @@
 """A run's folder: its configuration, its curve, its metrics, where it came from, and its policy."""
 
+import contextlib
 import csv
 import io
 import json
 import os
 import platform
+import time
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -15,10 +17,11 @@ from safetensors.numpy import save as to_bytes
 
 from .. import __version__
 from ..domains import pairs
-from ..errors import OffdynError
+from ..errors import OffdynError, check_format
 from .config import RunConfig, from_yaml, to_yaml
 
 FORMAT = 1  # of provenance.json
+FLUSH_SECONDS = 20.0  # after which TensorBoard sees what is new
 CURVE_COLUMNS = (
     "source_steps",
     "target_steps",
@@ -53,6 +56,7 @@ class RunFolder:
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
         self._events: Any = None
+        self._flushed = 0.0
 
     @classmethod
     def create(cls, out: Path, config: RunConfig) -> "RunFolder":
@@ -71,9 +75,19 @@ class RunFolder:
         """A folder that exists."""
         try:
             text = (path / "config.yaml").read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise OffdynError(f"{path}: not a run's folder (it has no config.yaml)") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise OffdynError(f"{path / 'config.yaml'}: cannot be read ({error})") from None
         return cls(path, from_yaml(text, path / "config.yaml"))
+
+    @classmethod
+    def restore(cls, path: Path, config: str) -> "RunFolder":
+        """The folder of a run that was begun, made again where a kill came before it was."""
+        if not (path / "config.yaml").exists():
+            path.mkdir(parents=True, exist_ok=True)
+            write_atomically(path / "config.yaml", config.encode())
+        return cls.open(path)
 
     def append_curve(self, line: Mapping[str, Any]) -> None:
         """One line per evaluation; the columns are fixed by the first one."""
@@ -104,13 +118,22 @@ class RunFolder:
     def _write_events(self, clock: int, metrics: Mapping[str, float | None]) -> None:
         if self._events is None:
             try:
-                from tensorboardX import SummaryWriter
+                from tensorboardX.event_file_writer import EventsWriter
             except ImportError:
                 return
-            self._events = SummaryWriter(str(self.path / "tensorboard"))
+            # Without the usual queue and thread, which a full disk would leave waiting for ever.
+            (self.path / "tensorboard").mkdir(exist_ok=True)
+            self._events = EventsWriter(str(self.path / "tensorboard" / "events"))
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.summary import scalar
+
         for name, value in metrics.items():
             if value is not None:
-                self._events.add_scalar(name.replace(" ", "_"), value, clock)
+                summary = scalar(name.replace(" ", "_"), value)
+                self._events.write_event(Event(wall_time=time.time(), step=clock, summary=summary))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self._events.flush()
+            self._flushed = time.monotonic()
 
     def flush(self) -> dict[str, int]:
         """Everything appended so far is on the disk; how long each file is."""
@@ -166,11 +189,18 @@ class RunFolder:
     def provenance(self) -> dict[str, Any]:
         path = self.path / "provenance.json"
         try:
-            return json.loads(path.read_text())
+            read = json.loads(path.read_text())
+            check_format(read["format"], FORMAT, path)
+            return {"state": "unknown"} | read
         except FileNotFoundError:
             return {"state": "unknown"}
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise OffdynError(f"{path}: not readable ({error})") from None
+
+    @property
+    def started(self) -> bool:
+        """Whether training has begun."""
+        return (self.path / "provenance.json").exists()
 
     @property
     def state(self) -> str:
@@ -178,9 +208,11 @@ class RunFolder:
         return self.provenance["state"]
 
     def close(self) -> None:
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        """Give the event file back; what it may still lack on a full disk, a resume writes again."""
+        events, self._events = self._events, None
+        if events is not None:
+            with contextlib.suppress(OSError):
+                events.close()
 
 
 def _cell(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,8 +16,8 @@ import numpy as np
 from ..domains import pairs
 from ..errors import OffdynError
 from .checkpoint import CohortFolder
-from .cohorts import Cohort
-from .config import RunConfig, group
+from .cohorts import Cohort, check_memory
+from .config import RunConfig, group, to_yaml
 from .evaluate import Evaluation, evaluate
 from .programs import DIAGNOSED_ROWS
 from .progress import Progress, Quiet
@@ -47,19 +48,44 @@ def start(
 ) -> list[RunFolder]:
     """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
     cohorts = group(runs)
-    taken = [out / run.name for run in runs if (out / run.name).exists()]
+    taken = [path for path in _folders(cohorts, out) if path.exists()]
     if taken:
         raise OffdynError(
             f"{taken[0]} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
         )
-    trainers = []
     for members in cohorts:
-        folders = [RunFolder.create(out, run) for run in members]
-        name = hashlib.sha256("\n".join(run.name for run in members).encode()).hexdigest()[:12]
-        cohort = CohortFolder.create(out / COHORTS / name, [run.name for run in members])
-        cohort.keep_replay(keep_replay)
-        trainers.append((folders, cohort))
+        check_memory(members)
+    trainers = _create_folders(cohorts, out, keep_replay)
     return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+
+
+def _create_folders(
+    cohorts: list[list[RunConfig]], out: Path, keep_replay: bool
+) -> list[tuple[list[RunFolder], CohortFolder]]:
+    """The cohorts' folders first: they hold the runs' configurations, so that a kill in between loses no run."""
+    disks: list[CohortFolder] = []
+    try:
+        for members in cohorts:
+            configs = {run.name: to_yaml(run) for run in members}
+            disks.append(CohortFolder.create(_cohort_folder(members, out), configs, keep_replay))
+        folders = [[RunFolder.create(out, run) for run in members] for members in cohorts]
+    except OSError as error:
+        for disk in disks:
+            disk.unlock()
+        for path in _folders(cohorts, out):
+            shutil.rmtree(path, ignore_errors=True)
+        raise OffdynError(f"{out}: cannot be written to ({error}); nothing was started") from None
+    return list(zip(folders, disks, strict=True))
+
+
+def _cohort_folder(members: list[RunConfig], out: Path) -> Path:
+    return out / COHORTS / hashlib.sha256("\n".join(run.name for run in members).encode()).hexdigest()[:12]
+
+
+def _folders(cohorts: list[list[RunConfig]], out: Path) -> list[Path]:
+    """All that these cohorts will make."""
+    runs = [out / run.name for members in cohorts for run in members]
+    return [*runs, *(_cohort_folder(members, out) for members in cohorts)]
 
 
 def resume(
@@ -72,10 +98,12 @@ def resume(
     trainers = []
     for path in found:
         cohort = CohortFolder(path.parent)
-        folders = [RunFolder.open(out / name) for name in cohort.runs()]
+        folders = [RunFolder.restore(out / name, config) for name, config in cohort.runs().items()]
         if any(folder.state not in ("finished", "failed") for folder in folders):
             cohort.lock()
             trainers.append((folders, cohort))
+        else:
+            cohort.finish()  # what a kill at the very end may have left
     return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
 
 
@@ -102,7 +130,7 @@ def keep_programs() -> None:
     On a GPU the compiler times rival kernels and picks the fastest, which differs from process to process, and with it
     the last bits of every result: without this, a resumed cohort would leave the path of one that never stopped.
     """
-    if jax.default_backend() != "gpu" or jax.config.jax_compilation_cache_dir:
+    if jax.default_backend() != "gpu" or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offdyn" / "programs"
     jax.config.update("jax_compilation_cache_dir", str(cache))
@@ -133,6 +161,8 @@ class Trainer:
         self.updates_at_log = self.updates_at_evaluation = 0
         self.held_out: tuple[np.ndarray, np.ndarray] | None = None
         self.pending: tuple[Future[Evaluation], Callable[[Evaluation], None]] | None = None
+        # Metrics that came while an evaluation was under way: their lines follow its line, however long it takes.
+        self.waiting: list[tuple[int, int, dict[str, float | None]]] = []  # (lane, clock, metrics)
         self.pool = ThreadPoolExecutor(1, "evaluation")
         self._load()
         self.reported = set(self.cohort.failures)
@@ -151,9 +181,14 @@ class Trainer:
                 if cohort.clock % plan.eval_interval == 0:
                     self._evaluate()
                 cohort.tick()
+                if cohort.clock == plan.source_steps:
+                    cohort.look_for_faults()
                 self._report_failures()
+                if self.pending is not None and self.pending[0].done():
+                    self._collect()
                 if cohort.clock % plan.log_interval == 0:
                     self._log()
+                self.progress.advanced(cohort.clock, plan.source_steps, self.wall)
                 if self.stop.wanted:
                     self._checkpoint()
                     self._write_provenance("stopped")
@@ -164,7 +199,7 @@ class Trainer:
         except OSError as error:
             self._collect_quietly()
             raise OffdynError(
-                f"writing failed at step {cohort.clock}: {error}. The last checkpoint is whole; make room and "
+                f"writing failed at step {cohort.clock}: {error}. Nothing that was saved is lost: make room and "
                 f"continue with `offdyn resume {self.disk.path.parent.parent}`"
             ) from error
         finally:
@@ -244,6 +279,9 @@ class Trainer:
             future, record = self.pending
             self.pending = None
             record(future.result())
+        for lane, clock, metrics in self.waiting:
+            self.folders[lane].append_metrics(clock, metrics)
+        self.waiting.clear()
 
     def _collect_quietly(self) -> None:
         if self.pending is not None:
@@ -272,11 +310,12 @@ class Trainer:
                 name: float(means[lane, i]) if updates else None for i, name in enumerate(cohort.programs.notes)
             }
             metrics["diverged bodies"] = self._divergences(int(lane))
-            self.folders[lane].append_metrics(cohort.clock, metrics)
+            self.waiting.append((int(lane), cohort.clock, metrics))
+        if self.pending is None:
+            self._collect()
         self.since_log[:] = 0
         self.updates_at_log = cohort.updates
         cohort.finished.clear()
-        self.progress.advanced(cohort.clock, self.plan.source_steps, self.wall)
 
     def _divergences(self, lane: int) -> int:
         cohort = self.cohort
@@ -316,6 +355,8 @@ class Trainer:
         for complaint in complaints:
             self.progress.say(f"{complaint}; using the checkpoint before it")
         if saved is None:
+            if any(folder.started for folder in self.folders):
+                self.progress.say("no checkpoint was written yet: starting from the beginning")
             for folder in self.folders:
                 folder.cut_back({})
             return
@@ -343,14 +384,16 @@ class Trainer:
                 index=plan.source_steps // plan.eval_interval + 1, threads=self.threads,
             )  # fmt: skip
         self._write_policies()
+        for folder in self.folders:
+            folder.flush()
         for lane in np.flatnonzero(cohort.alive):
             folder = self.folders[lane]
             self._write_agent(int(lane))
             if final is not None:
                 returns = final.target_returns[lane]
                 folder.write_json("final.json", summary(folder, returns))
+        self.disk.keep_rows(cohort.save()[2])
         self._write_provenance("finished")
-        self.progress.advanced(cohort.clock, plan.source_steps, self.wall)
         self.disk.finish()
 
     def _write_policies(self) -> None:

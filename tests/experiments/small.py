@@ -27,8 +27,14 @@ BRIEF = {
     "minimum_rows": 4,
     "batch_size": 8,
 }
-SMALL_NETWORKS = {"actor_widths": (8, 8), "critic_widths": (8, 8)}
-SMALL_ENCODERS = {"encoder_widths": (8, 8), "code_size": 8, "encoder_batch": 8}
+# Arguments of a short training of a robot.
+SHORT = (
+    "--source-steps 2000 --eval-interval 500 --eval-episodes 2 "
+    "--checkpoint-interval 50 --set actor_widths=8 critic_widths=8 encoder_widths=8 code_size=8 encoder_batch=8 "
+    "batch_size=8 minimum_rows=8 log_interval=100 final_episodes=2 eval_source_episodes=1"
+)
+SMALL_NETWORKS = {"actor_widths": (8,), "critic_widths": (8,)}
+SMALL_ENCODERS = {"encoder_widths": (8,), "code_size": 8, "encoder_batch": 8}
 
 
 def _start(generator: np.random.Generator) -> np.ndarray:
@@ -109,3 +115,8 @@ def outcome(out: Path) -> dict[str, Any]:
 def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Names of what is not the same."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def two_runs() -> list[RunConfig]:
+    """Two lanes of PAR, which most tests use: their program is compiled once."""
+    return [run(seed=0), run(seed=1)]

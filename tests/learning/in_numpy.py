@@ -1,10 +1,11 @@
 """SAC, PAR and PAR-B once more, from the formulas, in float64 NumPy: what the engine is compared with.
 
-Nothing here comes from offdyn but the order in which a vector holds a network. Functions accept complex vectors and
-branch on real parts only, so that `slope` can differentiate them by an imaginary step, which has no cancellation.
+A network here is one vector, in which its arrays follow one another. Functions accept complex vectors and branch on
+real parts only, so that `slope` can differentiate them by an imaginary step, which has no cancellation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -39,13 +40,30 @@ def network(vector: np.ndarray, sizes: Sequence[int], layer_norm: bool = False) 
         at += int(np.prod(shape))
         return vector[at - int(np.prod(shape)) : at].reshape(shape)
 
-    for layer, (rows, columns) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for layer, (rows, columns) in enumerate(pairwise(sizes)):
         arrays = [take(rows, columns), take(columns)]
         if layer_norm and layer < len(sizes) - 2:
             arrays += [take(columns), take(columns)]
         layers.append(tuple(arrays))
     assert at == len(vector), "the vector does not fit the sizes"
     return layers
+
+
+def parameters(vector: np.ndarray, sizes: Sequence[int], layer_norm: bool = False) -> tuple[np.ndarray, ...]:
+    """What offdyn calls a network; twins where the vector has two rows."""
+    if vector.ndim == 2:
+        return tuple(np.stack(both) for both in zip(*(parameters(v, sizes, layer_norm) for v in vector), strict=True))
+    return tuple(chain(*network(vector, sizes, layer_norm)))
+
+
+def flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    """The vector of a network that offdyn holds."""
+    return np.concatenate([np.ravel(array) for array in arrays]).astype(float)
+
+
+def flat_twins(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    """[2, P]"""
+    return np.stack([flat(one) for one in zip(*arrays, strict=True)])
 
 
 def forward(layers: Network, x: np.ndarray, activation: Callable[[np.ndarray], np.ndarray] = relu) -> np.ndarray:
@@ -94,7 +112,7 @@ def slope(loss: Callable[[np.ndarray], np.ndarray], vector: np.ndarray, step: fl
     """The gradient, one entry at a time: Im f(x + i h) / h."""
     gradient = np.zeros(vector.size)
     for entry in range(vector.size):
-        moved = vector.astype(complex)
+        moved = np.array(vector, complex)
         moved.flat[entry] += 1j * step
         gradient[entry] = np.imag(loss(moved)) / step
     return gradient.reshape(vector.shape)

@@ -3,20 +3,19 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from offdyn.learning import sac as core
-from offdyn.learning.networks import fresh
+from offdyn.learning.networks import Trained
 from offdyn.learning.sac import Agent, Sac
 from offdyn.methods import par, par_b
 from offdyn.methods.parts import encoders
-from offdyn.methods.parts.encoders import Hyper
+from offdyn.methods.parts.encoders import Hyper, Networks
 from offdyn.types import Batch
 
 from ..probes import small_spec
-from .in_numpy import central_difference, slope
+from .in_numpy import central_difference, flat, flat_twins, parameters, slope
 from .twin import Formulas
 
 SPEC = small_spec(observation_size=2, action_size=1)
@@ -45,28 +44,35 @@ def agree(ours: object, loss: object, vector: np.ndarray) -> None:
 
 def test_critic_gradient():
     critics, y = draw(5, 2, core.critic_layout(SAC, SPEC).length), draw(6, 6)
+    maths = Formulas(SPEC, SAC)
     with jax.enable_x64(True):
-        ours = jax.jit(jax.grad(lambda v: core.critic_loss(v, batch(), y, SAC, SPEC)[0]))(critics)
-    agree(ours, lambda v: Formulas(SPEC, SAC).critic_loss(v, batch(), y), critics)
+        gradient = jax.jit(jax.grad(lambda networks: core.critic_loss(networks, batch(), y, SAC, SPEC)[0]))
+        ours = flat_twins(gradient(parameters(critics, maths.critic_sizes, layer_norm=True)))
+    agree(ours, lambda v: maths.critic_loss(v, batch(), y), critics)
 
 
 def test_actor_gradient_passes_through_the_action_into_log_probability_and_value():
     sac = dataclasses.replace(SAC, temperature=0.3)
     actor, critics = draw(7, core.actor_layout(sac, SPEC).length), draw(8, 2, core.critic_layout(sac, SPEC).length)
+    maths, s = Formulas(SPEC, sac), batch().observation
+    twins = Trained(parameters(critics, maths.critic_sizes, layer_norm=True), None)
     with jax.enable_x64(True):
-        agent = Agent(fresh(jnp.asarray(actor)), fresh(jnp.asarray(critics)), critics, fresh(jnp.log(0.3)))
         key = jax.random.key(0)
         noise = np.asarray(jax.random.normal(key, (6, 1)))
-        ours = jax.jit(jax.grad(lambda v: core.actor_loss(v, agent, batch().observation, key, sac, SPEC)[0]))(actor)
-    agree(ours, lambda v: Formulas(SPEC, sac).actor_loss(v, critics, 0.3, batch().observation, noise), actor)
+        agent = Agent(None, twins, None, Trained(np.log(0.3), None))
+        gradient = jax.jit(jax.grad(lambda network: core.actor_loss(network, agent, s, key, sac, SPEC)[0]))
+        ours = flat(gradient(parameters(actor, maths.actor_sizes)))
+    agree(ours, lambda v: maths.actor_loss(v, critics, 0.3, s, noise), actor)
 
 
 def encoder_gradient(method: str, vector: np.ndarray, hyper: Hyper = HYPER) -> np.ndarray:
-    file = FILES[method]
+    file, maths = FILES[method], Formulas(SPEC, SAC, hyper, method)
     pair = file.layouts(hyper, SPEC)
+    f, g = np.split(vector, (pair.state.length,))
+    networks = Networks(parameters(f, maths.f_sizes), parameters(g, maths.g_sizes))
     with jax.enable_x64(True):
-        loss = jax.grad(lambda v: encoders.deviation(*file.predict(v, batch(), hyper, pair)).mean())
-        return np.asarray(jax.jit(loss)(vector))
+        gradient = jax.grad(lambda networks: encoders.deviation(*file.predict(networks, batch(), hyper, pair)).mean())
+        return flat(jax.tree.leaves(jax.jit(gradient)(networks)))
 
 
 def encoder_vector(method: str) -> np.ndarray:

@@ -3,17 +3,17 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
 from offdyn.learning import sac as core
-from offdyn.learning.networks import fresh
+from offdyn.learning.networks import Trained
 from offdyn.learning.sac import Agent, Sac
-from offdyn.types import Batch
+from offdyn.types import Batch, Spec
 
 from ..probes import small_spec
+from .in_numpy import flat, flat_twins, parameters
 from .twin import Formulas
 
 SPEC = small_spec(observation_size=4, action_size=3)
@@ -34,9 +34,13 @@ every_choice = pytest.mark.parametrize("sac", CHOICES.values(), ids=CHOICES)
 def random_agent(sac: Sac, seed: int = 0, size: float = 0.6) -> Agent:
     """Networks with all entries random, the LayerNorm's included, and target critics unlike the critics."""
     generator = np.random.default_rng(seed)
-    actor, critic = core.actor_layout(sac, SPEC).length, core.critic_layout(sac, SPEC).length
-    draw = [jnp.asarray(size * generator.normal(size=shape)) for shape in (actor, (2, critic), (2, critic))]
-    return Agent(fresh(draw[0]), fresh(draw[1]), draw[2], fresh(jnp.log(sac.temperature)))
+    maths = Formulas(SPEC, sac)
+    actor = size * generator.normal(size=core.actor_layout(sac, SPEC).length)
+    critics = size * generator.normal(size=(2, 2, core.critic_layout(sac, SPEC).length))
+    critic, target = (parameters(c, maths.critic_sizes, sac.critic_layer_norm) for c in critics)
+    return Agent(
+        Trained(parameters(actor, maths.actor_sizes), None), Trained(critic, None), target, Trained(np.log(0.3), None)
+    )
 
 
 def random_batch(rows: int = 40, seed: int = 1) -> Batch:
@@ -60,17 +64,17 @@ def close(ours: object, expected: object) -> None:
 def test_log_probability_of_a_sample_is_the_squashed_gaussians(sac):
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(5)
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
-    action, log_pi = Formulas(SPEC, sac).policy(np.asarray(agent.actor.value, float), batch.observation, noise)
+    action, log_pi = Formulas(SPEC, sac).policy(flat(agent.actor.value), batch.observation, noise)
     ours = act(agent.actor.value, batch.observation, key, sac, SPEC)
     close(ours[0], action)
     close(ours[1], log_pi)
 
 
-def constant_actor(mean: float, log_std: float, sac: Sac = SMALL) -> jax.Array:
+def constant_actor(mean: float, log_std: float, sac: Sac = SMALL, spec: Spec = SPEC) -> tuple[np.ndarray, ...]:
     """An actor that gives the same Gaussian in every state."""
-    vector = np.zeros(core.actor_layout(sac, SPEC).length, np.float32)
-    vector[-6:-3], vector[-3:] = mean, log_std
-    return jnp.asarray(vector)
+    vector = np.zeros(core.actor_layout(sac, spec).length, np.float32)
+    vector[-2 * spec.action_size :] = np.repeat((mean, log_std), spec.action_size)
+    return parameters(vector, Formulas(spec, sac).actor_sizes)
 
 
 @pytest.mark.parametrize("mean", [-15.0, 6.0, 40.0])
@@ -79,20 +83,19 @@ def test_log_probability_and_its_slope_stay_exact_where_tanh_saturates(mean):
     actor = constant_actor(mean, -1.0)
     action, log_pi = act(actor, observation, key, SMALL, SPEC)
     noise = np.asarray(jax.random.normal(key, (50, 3)), float)
-    expected = Formulas(SPEC, SMALL).policy(np.asarray(actor, float), observation, noise)
+    expected = Formulas(SPEC, SMALL).policy(flat(actor), observation, noise)
     assert np.abs(action).min() > 0.99
     np.testing.assert_allclose(log_pi, expected[1], rtol=1e-5)
     # Far out, log pi grows by 2 per unit by which u leaves zero, in each of the three dimensions.
     slope = jax.jit(jax.grad(lambda v: core.act(v, observation, key, SMALL, SPEC)[1].mean()))(actor)
-    np.testing.assert_allclose(slope[-6:-3], 2 * np.sign(mean), rtol=1e-3)
+    np.testing.assert_allclose(slope[-1][:3], 2 * np.sign(mean), rtol=1e-3)
 
 
 def test_probabilities_of_all_actions_add_up_to_one():
     # Draws of a one-dimensional policy: the mean of 1 / (2 pi(a|s)) over a ~ pi is half the length of (-1, 1), one.
     spec, sac = small_spec(1, 1), Sac(actor_widths=(4,))
-    vector = np.zeros(core.actor_layout(sac, spec).length, np.float32)
-    vector[-2:] = 0.3, -0.2
-    action, log_pi = act(jnp.asarray(vector), np.zeros((200_000, 1), np.float32), jax.random.key(0), sac, spec)
+    actor = constant_actor(0.3, -0.2, sac, spec)
+    action, log_pi = act(actor, np.zeros((200_000, 1), np.float32), jax.random.key(0), sac, spec)
     inside = np.abs(action[:, 0]) < 0.9  # away from the ends, where the mean converges slowly
     assert abs(np.mean(inside / (2 * np.exp(log_pi))) - 0.9) < 0.01
 
@@ -120,7 +123,7 @@ def test_without_a_key_the_action_is_the_squashed_mean():
 def test_backup_is_reward_plus_discounted_smaller_target_value_with_its_entropy(sac):
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(6)
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
-    arrays = np.asarray(agent.actor.value, float), np.asarray(agent.target_critic, float)
+    arrays = flat(agent.actor.value), flat_twins(agent.target_critic)
     close(backup(agent, batch, key, sac, SPEC), Formulas(SPEC, sac).backup(*arrays, 0.3, batch, noise))
 
 
@@ -138,7 +141,7 @@ def test_critic_loss_is_the_sum_of_the_twins_weighted_mean_squares(sac):
     agent, batch = random_agent(sac), random_batch()
     y = np.random.default_rng(3).normal(size=40)
     ours, mean = critic_loss(agent.critic.value, batch, y, sac, SPEC)
-    maths, critics = Formulas(SPEC, sac), np.asarray(agent.critic.value, float)
+    maths, critics = Formulas(SPEC, sac), flat_twins(agent.critic.value)
     close(ours, maths.critic_loss(critics, batch, y))
     close(mean, np.mean(maths.twins(critics, batch.observation, batch.action)))
 
@@ -156,7 +159,7 @@ def test_actor_loss_is_the_mean_of_temperature_times_log_probability_minus_the_s
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(7)
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
     maths = Formulas(SPEC, sac)
-    actor, critics = np.asarray(agent.actor.value, float), np.asarray(agent.critic.value, float)
+    actor, critics = flat(agent.actor.value), flat_twins(agent.critic.value)
     ours, policy = actor_loss(agent.actor.value, agent, batch.observation, key, sac, SPEC)
     close(ours, maths.actor_loss(actor, critics, 0.3, batch.observation, noise))
     action, log_pi = maths.policy(actor, batch.observation, noise)

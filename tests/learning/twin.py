@@ -11,7 +11,20 @@ import numpy as np
 from offdyn.learning.sac import hook_key
 from offdyn.types import Batch, Spec
 
-from .in_numpy import ACTIVATION, Adam, average_l1, clipped, forward, network, q, slope, smaller, squashed_sample
+from .in_numpy import (
+    ACTIVATION,
+    Adam,
+    average_l1,
+    clipped,
+    flat,
+    flat_twins,
+    forward,
+    network,
+    q,
+    slope,
+    smaller,
+    squashed_sample,
+)
 
 
 class Formulas:
@@ -80,14 +93,14 @@ class Twin:
 
     def __init__(self, formulas: Formulas, agent: Any, learned: Any, source: Any, target: Any) -> None:
         self.formulas, sac, hyper = formulas, formulas.sac, formulas.hyper
-        self.replays = [Batch(*map(np.asarray, replay.view(replay.rows[: int(replay.size)]))) for replay in (source, target)]
-        self.actor = Adam(agent.actor.value, sac.actor_learning_rate)
-        self.critic = Adam(agent.critic.value, sac.critic_learning_rate)
-        self.target_critic = np.array(agent.target_critic)
+        self.replays = [Batch(*map(np.asarray, replay.view(replay.rows))) for replay in (source, target)]
+        self.actor = Adam(flat(agent.actor.value), sac.actor_learning_rate)
+        self.critic = Adam(flat_twins(agent.critic.value), sac.critic_learning_rate)
+        self.target_critic = flat_twins(agent.target_critic)
         self.log_temperature = Adam(agent.log_temperature.value, sac.temperature_learning_rate)
         if formulas.method != "sac":
-            self.encoders = Adam(learned.live.value, hyper.encoder_learning_rate)
-            self.slow = np.array(learned.live.value)
+            self.encoders = Adam(flat(jax.tree.leaves(learned.live.value)), hyper.encoder_learning_rate)
+            self.slow = self.encoders.value
         self.penalties = np.zeros(0)
 
     def drawn(self, role: int, key: jax.Array, count: int) -> Batch:
@@ -104,7 +117,8 @@ class Twin:
                 rows = self.drawn(1, hook_key(key, "learn"), hyper.encoder_batch)
                 aim = self.encoders.value.copy() if maths.method == "par" else None
                 self.encoders.step(slope(lambda v: maths.encoder_loss(v, rows, aim), self.encoders.value))
-            self.penalties = hyper.penalty * maths.deviation(self.slow if hyper.slow_encoder else self.encoders.value, source)
+            measuring = self.slow if hyper.slow_encoder else self.encoders.value
+            self.penalties = hyper.penalty * maths.deviation(measuring, source)
             source = source._replace(reward=source.reward - self.penalties)
         rows = Batch(*map(np.concatenate, zip(source, target, strict=True)))
         shape = (len(rows.reward), maths.spec.action_size)

@@ -1,0 +1,20 @@
+"""What tests of whole trainings share."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_programs(request: pytest.FixtureRequest) -> None:
+    """Each program is compiled once, however many cohorts and processes use it."""
+    import jax
+
+    chosen = {
+        "jax_compilation_cache_dir": str(request.config.cache.mkdir("programs")),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in chosen.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)
