@@ -66,7 +66,7 @@ def test_yaml_gives_every_edit_back(edit: Edit) -> None:
     assert edit_from(yaml.safe_load(yaml.safe_dump(edit.to_mapping()))) == edit
 
 
-@pytest.mark.parametrize("task", TASKS.values(), ids=str)
+@pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 def test_yaml_gives_every_task_back(task: Task) -> None:
     mapping = yaml.safe_load(yaml.safe_dump(task.to_mapping()))
     assert tuple(edit_from(edit) for edit in mapping["edits"]) == task.shift
