@@ -8,12 +8,13 @@ from ..errors import OffdynError, unknown
 from ..types import Spec
 from . import tasks
 from .domain import Domain
+from .jetpack import JETPACK
 from .simulator import Simulator
 from .tasks import Task
 from .worlds import World, WorldBodies
 
 Pair = Task | World
-WORLDS: dict[str, World] = {}  # built-in worlds by name
+WORLDS: dict[str, World] = {world.name: world for world in (JETPACK,)}  # built-in worlds by name
 
 
 def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:

@@ -176,8 +176,9 @@ class Cohort:
         if held_out is None:
             shape = (self.lanes_count, DIAGNOSED_ROWS)
             held_out = np.zeros((*shape, row_width(self.spec)), np.float32), np.zeros(shape, np.float32)
+        source_size, target_written = self._sizes()[0], np.int32(self.target_rows)
         notes = self.programs.diagnose(
-            self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), *held_out
+            self.keys, self.lanes, *self.experience, source_size, target_written, np.int32(self.updates), *held_out
         )
         return {name: np.asarray(value, np.float64) for name, value in notes.items()}
 

@@ -129,7 +129,7 @@ def build(
     *,
     allow_no_shift: bool = False,
 ) -> tuple[RunConfig, list[str]]:
-    """A checked run and what its user should be told. The user's value wins over the preset's, that over a recipe's."""
+    """A checked run and what its user should be told. The user's value wins over a recipe's, that over a preset's."""
     the_task = pairs.find(task)
     the_recipe = recipe(method)
     presets = the_recipe.method.presets

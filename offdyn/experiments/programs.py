@@ -166,15 +166,16 @@ class Programs:
         source: Array,
         target: Array,
         source_size: Array,
-        target_size: Array,
+        target_written: Array,  # rows ever stored, also those overwritten since
         step: Array,
         held_out: Array,
         held_out_weight: Array,
     ) -> Notes:
         key = hook_key(jax.random.fold_in(key, step), "diagnose")
-        replay = Replay(target, target_size, self.spec, lane.moments)
+        filled = jnp.minimum(target_written, target.shape[0])
+        replay = Replay(target, filled, self.spec, lane.moments)
         count = min(DIAGNOSED_ROWS, target.shape[0])
-        newest = target[(target_size - 1 - jnp.arange(count)) % jnp.minimum(target_size, target.shape[0])]
+        newest = target[(target_written - 1 - jnp.arange(count)) % filled]
         context = Context(self.spec, lane.agent, lane.learned, lane.sac, lane.hyper, key, step)
         return self.method.diagnose(
             Replay(source, source_size, self.spec, lane.moments),

@@ -40,7 +40,7 @@ class Sac:
     entropy_in_backup: bool = True
     tune_temperature: bool = False
     target_entropy: float | None = None  # where tuned; None: minus the number of actions
-    gradient_clip: float | None = None  # bound on the norm of each network's gradient
+    gradient_clip: float | None = None  # bound on the norm of the actor's and of the twin critics' gradient
     normalise_observations: bool = False
 
 
@@ -77,7 +77,8 @@ def init(key: jax.Array, sac: Sac, spec: Spec) -> Agent:
         fresh(actor_layout(sac, spec).init(actor_key)),
         fresh(critic),
         jax.tree.map(jnp.array, critic),  # copies: buffers of the state are donated one by one
-        fresh(jnp.log(jnp.asarray(sac.temperature, jnp.float32))),
+        # No temperature at all is a tiny one: its logarithm stays finite.
+        fresh(jnp.log(jnp.maximum(jnp.asarray(sac.temperature, jnp.float32), 1e-30))),
     )
 
 

@@ -27,7 +27,7 @@ class Learned:
 
 @pytest.fixture(scope="module")
 def learned():
-    wide = {"actor_widths": (32, 32), "critic_widths": (32, 32), "batch_size": 64, "target_rate": 0.02}
+    wide = {"actor_widths": (64,), "critic_widths": (64,), "batch_size": 64, "target_rate": 0.02}
     rates = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3, "temperature": 1e-6, "discount": DISCOUNT}
     runs = [short_run(task, "sac", **wide, **rates) for task in TASKS]
     programs, lanes = programs_of(runs, updates=500)
@@ -63,3 +63,12 @@ def test_the_critic_learns_the_known_values_of_a_two_step_chain(learned):
 def test_a_time_limit_is_no_end_for_the_critic(learned):
     value = learned["endless"].value(np.zeros((10, 2)), ACTIONS)
     assert np.abs(value - 1 / (1 - DISCOUNT)).max() < 0.1  # cut episodes counted as ends would give 1.6 or less
+
+
+def test_a_temperature_of_zero_trains_and_adds_no_entropy():
+    run = short_run(ONE_STEP, "sac", temperature=0.0)
+    programs, lanes = programs_of([run], updates=5)
+    rows = random_rows(ONE_STEP, "target", bodies=64, seed=0)[None]
+    lanes = learn(programs, lanes, [run], rows, rows, calls=2)
+    assert not np.asarray(lanes.fault).any()
+    assert np.asarray(lanes.sums)[0, programs.notes.index("temperature")] < 1e-20

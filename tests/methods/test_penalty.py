@@ -21,7 +21,7 @@ UPDATES = 1500
 
 @pytest.fixture(scope="module")
 def course():
-    size = {"encoder_widths": (32, 32), "code_size": 16, "encoder_learning_rate": 3e-3, "encoder_batch": 64}
+    size = {"encoder_widths": (64,), "code_size": 16, "encoder_learning_rate": 3e-3, "encoder_batch": 64}
     runs = [short_run(HALF_FLIPPED, "par", penalty=1.0, **size)] * 2
     target = np.stack([random_rows(HALF_FLIPPED, "target", 600, seed=1)] * 2)
     source = np.stack([random_rows(HALF_FLIPPED, role, 600, seed=2) for role in ("target", "source")])

@@ -135,15 +135,17 @@ def diagnose(predict: Predict, pair: Pair, newest: Batch, held_out: Batch, ctx: 
     """What tells a collapsed code from a good prediction."""
     codes = code(ctx.learned.live.value.f, newest.observation, ctx.hyper, pair)
     codes = codes - codes.mean(0)
+    variance = jnp.square(codes).mean()
     # exp of the entropy of the normalised squared singular values: 1 for a line, code_size for a ball.
     spectrum = jnp.maximum(jnp.linalg.eigvalsh(codes @ codes.T), 0.0)
     share = spectrum / jnp.maximum(spectrum.sum(), 1e-12)
     rank = jnp.exp(-(share * jnp.log(jnp.maximum(share, 1e-12))).sum())
+    rank = jnp.where(variance > 1e-10, rank, 1.0)  # below that the spectrum is rounding noise
     weight = held_out.weight / jnp.maximum(held_out.weight.sum(), 1.0)
     return {
         "deviation on fresh target rows": measure(predict, pair, newest, ctx).mean(),
         "deviation on held-out target rows": (measure(predict, pair, held_out, ctx) * weight).sum(),
-        "variance of the code": jnp.square(codes).mean(),
+        "variance of the code": variance,
         "effective rank of the code": rank,
     }
 

@@ -1,0 +1,36 @@
+"""What is logged now and then: of the right rows, also when the replay has begun to overwrite itself."""
+
+import numpy as np
+import pytest
+
+from offdyn.experiments.cohorts import Cohort
+from offdyn.experiments.programs import DIAGNOSED_ROWS
+from offdyn.methods.par import layouts, predict
+from offdyn.methods.parts.encoders import deviation
+from offdyn.types import Batch
+
+from ..probes import HALF_FLIPPED, random_rows, short_run
+
+CAPACITY = 400
+
+
+@pytest.fixture(scope="module")
+def cohort() -> Cohort:
+    settings = {"source_steps": 16_000, "eval_interval": 16_000, "log_interval": 16_000, "checkpoint_interval": 16_000}
+    return Cohort([short_run(HALF_FLIPPED, replay_size=CAPACITY, **settings)])
+
+
+@pytest.mark.parametrize("written", [300, 400, 401, 650, 1199])
+def test_fresh_target_rows_are_the_newest_ones_also_in_a_ring_that_has_wrapped(cohort, written):
+    stream = random_rows(HALF_FLIPPED, "target", bodies=written, seed=3)
+    ring = np.zeros((1, CAPACITY, stream.shape[1]), np.float32)
+    for number, row in enumerate(stream):
+        ring[0, number % CAPACITY] = row
+    cohort.experience, cohort.target_rows = cohort.experience._replace(target=ring), written
+
+    state, action, _, after, _ = np.split(stream[-DIAGNOSED_ROWS:], (2, 4, 5, 7), axis=1)
+    rows = Batch(state, action, None, after, None, None)
+    live, hyper = cohort.lanes.learned.live.value, cohort.runs[0].hyper
+    encoders = type(live)(*(tuple(array[0] for array in network) for network in live))
+    expected = deviation(*predict(encoders, rows, hyper, layouts(hyper, cohort.spec))).mean()
+    np.testing.assert_allclose(cohort.diagnose(None)["deviation on fresh target rows"][0], expected, rtol=1e-4)
