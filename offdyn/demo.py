@@ -36,6 +36,8 @@ RULE = (
     "means as far apart as those seen (an exact permutation test over the seeds, either direction)"
 )
 LEVEL = 0.05
+# Halves the time to compile, and small products are faster on one thread.
+COMPILER = "--xla_backend_optimization_level=1 --xla_cpu_multi_thread_eigen=false"
 PENALTY = 4.0
 INTERVAL = 100  # source steps per target step
 SCHEDULE = {
@@ -208,6 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; a mistake is a sentence, and Ctrl-C leaves nothing behind."""
     asked = parse(arguments)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # networks this small are slower anywhere else
+    os.environ.setdefault("XLA_FLAGS", COMPILER)
     try:
         from .experiments.progress import Lines, for_people
 

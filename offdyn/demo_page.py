@@ -89,8 +89,8 @@ def write(
 <p>Each number is one seed ({html.escape(", ".join(map(str, seeds)))}): the mean return of its final policy over 50
 fresh episodes. The verdict is computed: {html.escape(RULE)}.</p>
 <p>PAR: {steps}, penalty {PENALTY:g}. Its twin with penalty 0 is the same in all else. The two others learn in the
-target alone, from as many target steps, with one update per step or with as many updates as PAR. {seconds:.0f} seconds in all.
-The runs are in <code>runs/</code>: settings, curves, metrics, policies.</p>
+target alone, from as many target steps, with one update per step or with as many updates as PAR. {seconds:.0f} seconds in
+all. The runs are in <code>runs/</code>: settings, curves, metrics, policies.</p>
 </body></html>
 """
     (out / "index.html").write_text(page)

@@ -34,7 +34,7 @@ def test_a_run_killed_on_a_gpu_and_resumed_ends_with_the_same_bytes(tmp_path: Pa
 
 
 def _moment_after_a_checkpoint(tmp_path: Path) -> float:
-    """Seconds after which a run like these, with its programs compiled, has surely checkpointed and surely not ended."""
+    """Seconds after which a run like these, its programs compiled, has checkpointed and not ended yet."""
     import time
 
     started = time.perf_counter()

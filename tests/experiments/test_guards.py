@@ -101,6 +101,29 @@ def test_a_loss_that_explodes_stops_its_run_alone(tmp_path: Path, monkeypatch: p
     assert not (bad / "final.json").exists()
 
 
+def test_an_action_that_is_no_number_stops_its_run_alone(
+    tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = cohorts.Cohort.__init__
+
+    def begin_with_a_bad_actor(cohort: cohorts.Cohort, *arguments: Any) -> None:
+        begin(cohort, *arguments)
+        act = cohort.programs.act
+
+        def act_badly_once(*seen: Any) -> tuple[Any, Any, Any]:
+            source, target, fault = act(*seen)
+            return source.at[1, 2, 0].set(jnp.nan) if seen[-1] == 100 else source, target, fault
+
+        cohort.programs.act = act_badly_once
+
+    monkeypatch.setattr(cohorts.Cohort, "__init__", begin_with_a_bad_actor)
+    good, bad = start(small.two_runs(), tmp_path / "out", threads=1)
+    assert (good.state, bad.state) == ("finished", "failed")
+    assert bad.provenance["failure"] == {"quantity": "action", "step": 100}
+    assert files_of(good.path) == files_of(undisturbed / good.config.name)
+    check_finite(bad.path)
+
+
 def test_a_failed_run_stays_failed_after_a_resume(tmp_path: Path) -> None:
     runs = [run(seed=0), run(seed=1, critic_learning_rate=1e30)]
     train(runs, tmp_path / "whole")
