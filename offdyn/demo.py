@@ -39,7 +39,7 @@ LEVEL = 0.05
 # Halves the time to compile, and small products are faster on one thread.
 COMPILER = "--xla_backend_optimization_level=1 --xla_cpu_multi_thread_eigen=false"
 PENALTY = 4.0
-INTERVAL = 100  # source steps per target step
+INTERVAL = 150  # source steps per target step
 SCHEDULE = {
     "target_interval": INTERVAL,
     "bodies": 10,
@@ -48,8 +48,8 @@ SCHEDULE = {
     "eval_source_episodes": 2,
     "final_episodes": 50,
 }
-FULL = {"source_steps": 15_000, "eval_interval": 1_500, "log_interval": 300, "checkpoint_interval": 15_000}
-QUICK = {"source_steps": 2_500, "eval_interval": 500, "log_interval": 500, "checkpoint_interval": 2_500}
+FULL = {"source_steps": 22_500, "eval_interval": 2_250, "log_interval": 450, "checkpoint_interval": 22_500}
+QUICK = {"source_steps": 3_750, "eval_interval": 750, "log_interval": 750, "checkpoint_interval": 3_750}
 AGENT = {
     "actor_widths": (32, 32),
     "critic_widths": (32, 32),

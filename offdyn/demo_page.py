@@ -11,6 +11,7 @@ import numpy as np
 from .demo import PAR, PENALTY, REASON, RIVALS, RULE
 from .errors import OffdynError
 
+ABOVE = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "frameon": False, "borderaxespad": 0.2}  # of the panel
 Curve = list[dict[str, float]]  # one line per evaluation
 
 STYLE = """
@@ -37,15 +38,15 @@ def draw(curves: Mapping[str, Sequence[Curve]]) -> Any:
     for rival in (*reversed(RIVALS), PAR):
         steps = column(curves[rival.label], "target_steps")
         _bundle(left, steps, column(curves[rival.label], "target_return_mean"), rival.colour, rival.label)
-    left.set(xlabel="steps in the target", ylabel="return in the target", title="Learning curves, all seeds")
+    left.set(xlabel="steps in the target", ylabel="return in the target (thin: each seed, bold: their mean)")
     handles, labels = left.get_legend_handles_labels()
-    left.legend(handles[::-1], labels[::-1], frameon=False, loc="upper left")
+    left.legend(handles[::-1], labels[::-1], ncols=2, **ABOVE)
     steps = column(curves[PAR.label], "target_steps")
-    _bundle(right, steps, column(curves[PAR.label], "penalty_mean"), PAR.colour, "source rows: deducted")
+    _bundle(right, steps, column(curves[PAR.label], "penalty_mean"), PAR.colour, "deducted from PAR's source rows")
     spared = PENALTY * column(curves[PAR.label], "deviation_on_fresh_target_rows")
-    _bundle(right, steps, spared, "#666666", "new target rows: would be", "--")
-    right.set(xlabel="steps in the target", ylabel="penalty per row", title="PAR's penalty", yscale="log")
-    right.legend(frameon=False)
+    _bundle(right, steps, spared, "#666666", "what new target rows would lose, which is not deducted", "--")
+    right.set(xlabel="steps in the target", ylabel="reward per row", yscale="log", xlim=left.get_xlim())
+    right.legend(**ABOVE)
     for panel in (left, right):
         panel.spines[["top", "right"]].set_visible(False)
     return figure
@@ -89,8 +90,8 @@ def write(
 <p>Each number is one seed ({html.escape(", ".join(map(str, seeds)))}): the mean return of its final policy over 50
 fresh episodes. The verdict is computed: {html.escape(RULE)}.</p>
 <p>PAR: {steps}, penalty {PENALTY:g}. Its twin with penalty 0 is the same in all else. The two others learn in the
-target alone, from as many target steps, with one update per step or with as many updates as PAR. {seconds:.0f} seconds in
-all. The runs are in <code>runs/</code>: settings, curves, metrics, policies.</p>
+target alone, from as many target steps, with one update per step or with as many updates as PAR.
+{seconds:.0f} seconds in all. The runs are in <code>runs/</code>: settings, curves, metrics, policies.</p>
 </body></html>
 """
     (out / "index.html").write_text(page)

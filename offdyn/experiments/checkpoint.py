@@ -51,6 +51,9 @@ class CohortFolder:
         self._lock: int | None = None
         self._segments: list[str] = []  # files, in order, that the next manifest names
         self._hashes: dict[str, str] = {}
+        self._ranges: dict[
+            str, dict[str, list[int]]
+        ] = {}  # by file and domain: its first row and the one after its last
         self._manifest: bytes | None = None  # the newest whole one, which becomes the one before
 
     @classmethod
@@ -95,12 +98,13 @@ class CohortFolder:
         self, clock: int, state: Mapping[str, np.ndarray], host: Mapping[str, Any], rows: Mapping[str, np.ndarray]
     ) -> None:
         """Write a checkpoint; if that fails (a full disk), all that was there before is still there."""
-        segments, hashes = list(self._segments), dict(self._hashes)
+        segments, hashes, ranges = list(self._segments), dict(self._hashes), dict(self._ranges)
         try:
             if rows:
                 # Named by what it follows: written again after a resume from an older checkpoint, it replaces itself.
                 segments.append(_segment(len(segments)))
                 hashes[segments[-1]] = self._write_segment(segments[-1], to_bytes(dict(rows)))
+                ranges[segments[-1]] = _next_ranges(ranges, rows)
             name = f"step-{clock:09d}"
             beside = self.path / (name + ".tmp")
             shutil.rmtree(beside, ignore_errors=True)
@@ -116,6 +120,7 @@ class CohortFolder:
             _sync_folder(self.path)
             named = hashes | {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
             said = {"format": FORMAT, "clock": clock, "step": name, "segments": segments, "sha256": named}
+            said["rows"] = ranges
             manifest = json.dumps(said | {"checksum": _checksum(said)}, indent=2).encode()
             if self._manifest is not None:
                 write_atomically(self.path / PREVIOUS, self._manifest)
@@ -126,7 +131,7 @@ class CohortFolder:
                 shutil.rmtree(leftover, ignore_errors=True)
             raise
         before = self._manifest
-        self._segments, self._hashes, self._manifest = segments, hashes, manifest
+        self._segments, self._hashes, self._ranges, self._manifest = segments, hashes, ranges, manifest
         self._forget_steps_other_than({json.loads(kept)["step"] for kept in (before, manifest) if kept is not None})
 
     def _write_segment(self, file: str, content: bytes) -> str:
@@ -167,11 +172,13 @@ class CohortFolder:
             state = self._read(f"{step}/state.safetensors", hashes)
             host = json.loads(self._bytes(f"{step}/host.json", hashes))
             segments = [self._read(file, hashes) for file in manifest["segments"]]
+            ranges = manifest["rows"]
         except (OSError, json.JSONDecodeError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
             raise Damaged(f"{manifest_path} is damaged ({error})") from None
         self._manifest = content
         self._segments = list(manifest["segments"])
         self._hashes = {file: hashes[file] for file in self._segments}
+        self._ranges = ranges
         return Saved(manifest["clock"], state, host, segments)
 
     def _bytes(self, file: str, hashes: Mapping[str, str]) -> bytes:
@@ -208,6 +215,15 @@ class CohortFolder:
 
 def _segment(number: int) -> str:
     return f"segments/rows-{number:05d}.safetensors"
+
+
+def _next_ranges(ranges: Mapping[str, dict[str, list[int]]], rows: Mapping[str, np.ndarray]) -> dict[str, list[int]]:
+    """Where the rows of a new segment stand among all that each domain gave."""
+    following = {}
+    for domain in ("source", "target"):
+        start = max((found[domain][1] for found in ranges.values()), default=0)
+        following[domain] = [start, start + (rows[domain].shape[1] if domain in rows else 0)]
+    return following
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

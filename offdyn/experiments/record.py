@@ -109,6 +109,22 @@ class RunFolder:
         with open(path, newline="") as file:
             return [{k: float(v) if v else float("nan") for k, v in row.items()} for row in csv.DictReader(file)]
 
+    def summary(self, final_returns: np.ndarray) -> dict[str, Any]:
+        """What a table needs of a finished run; never its best checkpoint."""
+        curve = self.curve()
+        steps = np.array([line["target_steps"] or line["source_steps"] for line in curve])
+        means = np.array([line["target_return_mean"] for line in curve])
+        area = float(np.trapezoid(means, steps) / (steps[-1] - steps[0])) if len(curve) > 1 else float(means[0])
+        return {
+            "format": 1,
+            "final_mean": float(final_returns.mean()),
+            "final_std": float(final_returns.std()),
+            "final_normalised": pairs.normalised(self.config.task, float(final_returns.mean())),
+            "final_returns": [float(value) for value in final_returns],
+            "last_five_mean": float(means[-5:].mean()),
+            "area_under_curve": area,
+        }
+
     def append_metrics(self, clock: int, metrics: Mapping[str, float | None]) -> None:
         """One line of JSON, and the same numbers as TensorBoard events."""
         with open(self.path / "metrics.jsonl", "a") as file:

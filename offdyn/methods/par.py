@@ -44,9 +44,7 @@ def preset(table: dict[str, float], **fields: object) -> Preset:
 
 PRESETS = {
     "paper": preset(PAPER_PENALTY),
-    "released": preset(
-        RELEASED_PENALTY, encoder_interval=200, encoder_batch=64, slow_encoder=True, source_noise=0.2
-    ),
+    "released": preset(RELEASED_PENALTY, encoder_interval=200, encoder_batch=64, slow_encoder=True, source_noise=0.2),
     "printed": preset(PAPER_PENALTY, encoder_activation="relu", normalise_code=False),
 }
 
