@@ -107,6 +107,9 @@ def test_only_new_rows_are_written_and_all_of_them(undisturbed: Path, stopped: P
     assert [segment["source_flags"].shape for segment in finished] == [(2, 100)] * 4 + [(2, 80)]
     begun = [load_file(path) for path in sorted((cohort_of(stopped) / "segments").iterdir())]
     assert [segment["source"].shape[1] for segment in begun] == [100, 100, 100, 15]
+    rows = json.loads((cohort_of(stopped) / "manifest.json").read_text())["rows"]
+    assert [found["source"] for found in rows.values()] == [[0, 100], [100, 200], [200, 300], [300, 315]]
+    assert [found["target"] for found in rows.values()] == [[0, 10], [10, 20], [20, 30], [30, 32]]
 
 
 def test_a_stopped_cohort_refuses_a_second_process(copy: Path) -> None:
