@@ -6,8 +6,10 @@ Exit codes: 0 done, 1 a run failed, 2 a mistake in what was asked for, 75 stoppe
 import argparse
 import json
 import os
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -87,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def list_all(asked: argparse.Namespace) -> int:
+    from .domains.pairs import WORLDS
     from .domains.robots import ROBOTS
     from .domains.tasks import FAMILIES, table
 
@@ -112,15 +115,25 @@ def list_all(asked: argparse.Namespace) -> int:
         return DONE
     print("TASKS (a robot's name alone is its source)")
     for row in rows:
-        indent = "" if row["kind"] == "source" else "  "
-        sizes = f"{row['observation size']:3d} observations, {row['action size']} actions"
-        what = sizes if row["kind"] == "source" else f"{row['kind']:<11} {row['what changes']}"
-        print(f"  {indent + row['task']:<36} {what}")
-    print(f"\nFAMILIES, any factor: {', '.join(f'ROBOT-{family}-2.0' for family in FAMILIES)}")
+        if row["kind"] == "source":
+            print(f"  {row['task']}: {row['observation size']} observations, {row['action size']} actions")
+        else:
+            _print_entry(f"    {row['task']}", f"{row['kind']}: {row['what changes']}", 39)
+    for world in WORLDS.values():
+        _print_entry(f"  {world.name}", f"a small world, for demonstrations: {world.description}", 39)
+    print("\nFAMILIES, any factor")
+    for family, (what, _) in FAMILIES.items():
+        _print_entry(f"  ROBOT-{family}-2.0", f"{what}, times 2", 39)
     print("\nMETHODS")
     for name, recipe in RECIPES.items():
-        print(f"  {name:<12} {recipe.summary} (presets: {', '.join(recipe.method.presets)})")
+        _print_entry(f"  {name}", f"{recipe.summary} (presets: {', '.join(recipe.method.presets)})", 15)
     return DONE
+
+
+def _print_entry(name: str, text: str, column: int) -> None:
+    """A name and its text from that column on, wrapped to the terminal."""
+    width = max(column + 30, min(120, shutil.get_terminal_size().columns))
+    print(textwrap.fill(text, width, initial_indent=name.ljust(column), subsequent_indent=" " * column))
 
 
 def train(asked: argparse.Namespace) -> int:
