@@ -38,13 +38,13 @@ def draw(curves: Mapping[str, Sequence[Curve]]) -> Any:
     for rival in (*reversed(RIVALS), PAR):
         steps = column(curves[rival.label], "target_steps")
         _bundle(left, steps, column(curves[rival.label], "target_return_mean"), rival.colour, rival.label)
-    left.set(xlabel="steps in the target", ylabel="return in the target (thin: each seed, bold: their mean)")
+    left.set(xlabel="steps in the target", ylabel="return in the target (bold: mean of the seeds)")
     handles, labels = left.get_legend_handles_labels()
     left.legend(handles[::-1], labels[::-1], ncols=2, **ABOVE)
     steps = column(curves[PAR.label], "target_steps")
     _bundle(right, steps, column(curves[PAR.label], "penalty_mean"), PAR.colour, "deducted from PAR's source rows")
     spared = PENALTY * column(curves[PAR.label], "deviation_on_fresh_target_rows")
-    _bundle(right, steps, spared, "#666666", "what new target rows would lose, which is not deducted", "--")
+    _bundle(right, steps, spared, "#666666", "what new target rows would lose", "--")
     right.set(xlabel="steps in the target", ylabel="reward per row", yscale="log", xlim=left.get_xlim())
     right.legend(**ABOVE)
     for panel in (left, right):
@@ -75,7 +75,7 @@ def write(
     picture = svg.getvalue()
     last = curves[PAR.label][0][-1]
     steps = f"{last['source_steps']:.0f} source steps, {last['target_steps']:.0f} target steps"
-    short = " <strong>This is a quick run: a sixth of the steps, too few to learn.</strong>" if quick else ""
+    short = " <strong>This is a quick run: a fifth of the steps, too few to learn.</strong>" if quick else ""
     head = ["method", "mean", "each seed", "against PAR"]
     lines = ["<tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>"]
     lines += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]

@@ -75,7 +75,8 @@ def test_a_walker_reaches_the_camp_in_the_target_and_a_flyer_does_not() -> None:
             total += float(bodies.step(np.array([0]), np.column_stack((towards, [[jet]]))).reward[0])
         return total
 
-    assert episode(HELD, True) > 10 > 5 > episode(FIRED, True)
+    assert episode(HELD, True) > 10
+    assert episode(FIRED, True) < 1
     assert episode(FIRED, False) > episode(HELD, False)
 
 

@@ -12,7 +12,9 @@ from .worlds import World
 EDGE = 4.0  # metres: the map is [-EDGE, EDGE] x [-EDGE, EDGE]
 STRIDE = 0.4  # metres, the longest step along each axis
 FLIGHT = 3.0  # strides in one firing of a working jet
-HEIGHT = 5.0  # metres above the ground at the end of a flight; a walker that does not fire again is down one step later
+HEIGHT = (
+    20.0  # metres above the ground at the end of a flight; a walker that does not fire again is down one step later
+)
 CAMP = np.array([2.0, 2.0])
 SIGHT = 0.8  # metres: the reward is 1 at the camp and exp(-1/2) at this distance
 
@@ -39,7 +41,7 @@ def is_terminal(next_observation: Array) -> Array:
 
 JETPACK = World(
     name="jetpack",
-    spec=Spec(observation_size=3, action_size=3, initial_fan_in=3, time_limit=30, is_terminal=is_terminal),
+    spec=Spec(observation_size=3, action_size=3, initial_fan_in=3, time_limit=20, is_terminal=is_terminal),
     start=start,
     advance=advance,
     description="a walker with a jet that works in the source and is broken in the target",
