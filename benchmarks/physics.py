@@ -4,7 +4,7 @@ The limit replays states and actions recorded from the same bodies under the sam
 chained in one call. The simulator's figure is for whole environment steps: observations, rewards, ends and resets
 included. All variants take turns within one run and each counts with its best turn, since machines are seldom quiet.
 
-    python benchmarks/physics.py [--robots hopper ant] [--out results/physics.json]
+    python benchmarks/physics.py [--robots hopper ant] [--out FILE.json]
 """
 
 import argparse
