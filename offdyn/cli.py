@@ -10,7 +10,8 @@ import shutil
 import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -139,7 +140,6 @@ def _print_entry(name: str, text: str, column: int) -> None:
 def train(asked: argparse.Namespace) -> int:
     from .api import plan
     from .experiments import train as training
-    from .experiments.progress import for_people
 
     wanted = _read_config(asked.config) if asked.config else {}
     flags = {name: getattr(asked, name) for name in ("task", "method", "preset", "seeds", "out")}
@@ -157,40 +157,39 @@ def train(asked: argparse.Namespace) -> int:
     allow_no_shift = _switch("allow_no_shift", wanted.pop("allow_no_shift", False)) or asked.allow_no_shift
     keep_replay = _switch("keep_replay", wanted.pop("keep_replay", False)) or asked.keep_replay
     runs, notices = plan(allow_no_shift=allow_no_shift, **wanted)
-    stop = _stop_on_signals()
-    progress = for_people(asked.verbose)
-    try:
-        for text in notices:
-            progress.say(text)
-        folders = training.start(
-            runs, out, threads=_threads(asked), keep_replay=keep_replay, progress=progress, stop=stop
-        )
-    except training.Stopped:
-        progress.close()
-        print(f"stopped and saved; continue with: offdyn resume {out}", file=sys.stderr)
-        return STOPPED
-    finally:
-        progress.close()
-    return _print_results(folders)
+    folders = _until_done_or_stopped(asked, out, notices, partial(training.start, runs, keep_replay=keep_replay))
+    return STOPPED if folders is None else _print_results(folders)
 
 
 def resume(asked: argparse.Namespace) -> int:
     from .experiments import train as training
-    from .experiments.progress import for_people
 
-    stop = _stop_on_signals()
-    progress = for_people(asked.verbose)
-    try:
-        folders = training.resume(asked.out, threads=_threads(asked), progress=progress, stop=stop)
-    except training.Stopped:
-        progress.close()
-        print(f"stopped and saved; continue with: offdyn resume {asked.out}", file=sys.stderr)
+    folders = _until_done_or_stopped(asked, asked.out, [], training.resume)
+    if folders is None:
         return STOPPED
-    finally:
-        progress.close()
     if not folders:
         print(f"{asked.out}: every run is finished already")
     return _print_results(folders)
+
+
+def _until_done_or_stopped(
+    asked: argparse.Namespace, out: Path, notices: Sequence[str], train_in: Callable[..., list[Any]]
+) -> list[Any] | None:
+    """Train with progress shown, until the runs are done or, with None, until a signal stopped them."""
+    from .experiments import train as training
+    from .experiments.progress import for_people
+
+    stop, progress = _stop_on_signals(), for_people(asked.verbose)
+    try:
+        for text in notices:
+            progress.say(text)
+        return train_in(out=out, threads=_threads(asked), progress=progress, stop=stop)
+    except training.Stopped:
+        progress.close()
+        print(f"stopped and saved; continue with: offdyn resume {out}", file=sys.stderr)
+        return None
+    finally:
+        progress.close()
 
 
 def evaluate(asked: argparse.Namespace) -> int:

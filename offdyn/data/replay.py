@@ -28,8 +28,11 @@ class Moments(NamedTuple):
 
     def normalise(self, observation: jax.Array) -> jax.Array:
         """Zero mean, unit variance; a constant entry stays 0."""
-        deviation = jnp.sqrt(self.spread / self.rows)
-        return (observation - self.mean) / jnp.maximum(deviation, 1e-3)
+        return (observation - self.mean) / self.deviation()
+
+    def deviation(self) -> jax.Array:
+        """[S], at least 0.001."""
+        return jnp.maximum(jnp.sqrt(self.spread / self.rows), 1e-3)
 
 
 def no_moments(spec: Spec) -> Moments:

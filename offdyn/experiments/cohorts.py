@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..data.replay import pack, row_width
+from ..data.replay import Moments, pack, row_width
 from ..domains import pairs
 from ..errors import OffdynError
 from .config import RunConfig
@@ -41,6 +41,8 @@ class Cohort:
         self.source_ids = np.arange(self.lanes_count * self.bodies)
         targets = 0 if self.plan.collects == "source" else 1
         self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * targets)
+        every_lane = np.arange(self.lanes_count)
+        self.lane_of = np.concatenate((np.repeat(every_lane, self.bodies), every_lane))  # of each body
         self.clock = self.source_rows = self.target_rows = self.updates = 0
         self.failures: dict[int, tuple[str, int]] = {}  # lane -> (quantity, source step)
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
@@ -98,8 +100,7 @@ class Cohort:
         if acts_in_target:
             ids = np.concatenate((ids, self.target_ids))
             actions = np.concatenate((actions, target_actions.reshape(self.lanes_count, -1)))
-        lane_of = np.concatenate((np.repeat(np.arange(self.lanes_count), self.bodies), np.arange(self.lanes_count)))
-        lane_of = lane_of[: len(ids)]
+        lane_of = self.lane_of[: len(ids)]
         actions = self._guard(actions, lane_of, "action", ~np.isfinite(actions).all(axis=1))
         rows = self.domain.step(ids, actions)
         with np.errstate(over="ignore"):
@@ -112,6 +113,8 @@ class Cohort:
 
     def _guard_rows(self, packed: np.ndarray, lane_of: np.ndarray) -> np.ndarray:
         finite = np.isfinite(packed)
+        if not self.failures and finite.all():
+            return packed
         reward = self.spec.observation_size + self.spec.action_size  # its column
         packed = self._guard(packed, lane_of, "observation", ~np.delete(finite, reward, axis=1).all(axis=1))
         return self._guard(packed, lane_of, "reward", ~finite[:, reward])
@@ -190,8 +193,8 @@ class Cohort:
         weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
         mean = deviation = None
         if self.lanes.moments is not None:
-            rows, mean, spread = (np.asarray(x) for x in self.lanes.moments)
-            mean, deviation = mean[:, None], np.maximum(np.sqrt(spread / rows[:, None]), 1e-3)[:, None]
+            mean = np.array(self.lanes.moments.mean)[:, None]
+            deviation = np.array(jax.vmap(Moments.deviation)(self.lanes.moments))[:, None]
         return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation)
 
     def agent_arrays(self, lane: int) -> dict[str, np.ndarray]:
@@ -200,7 +203,7 @@ class Cohort:
         return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, np.ndarray]]:
-        """(state, counters, new rows) for a checkpoint; the new rows count as saved from then on."""
+        """(state, counters, new rows) for a checkpoint; the new rows stay new until `saved` is called."""
         state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(self.lanes).items()}
         state |= {f"physics/{name}": array for name, array in self.domain.save().items()}
         state["running_return"] = self.running_return.copy()

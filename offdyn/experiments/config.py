@@ -24,6 +24,7 @@ from ..methods.recipes import Recipe, recipe
 FORMAT = 1  # of config.yaml
 DOMAINS = ("both", "source", "target")
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
+MAY_BE_NONE_AT_ALL = ("eval_source_episodes", "final_episodes")  # whole numbers that may be 0
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
 
@@ -224,12 +225,10 @@ def check(config: RunConfig) -> None:
         if not ok:
             raise OffdynError(f"setting {name}: expected {expected}, got {values[name]!r}")
 
-    positive = ["source_steps", "target_interval", "updates_per_step", "minimum_rows", "replay_size", "batch_size"]
-    positive += ["eval_interval", "eval_episodes", "log_interval", "checkpoint_interval", "actor_interval"]
-    positive += [name for name in ("encoder_interval", "encoder_batch", "code_size") if name in values]
-    for name in positive:
-        need(values[name] >= 1, name, "at least 1")
-    for name in ("eval_source_episodes", "final_episodes", "temperature", "source_noise"):
+    for field in (f for part in (plan, sac, config.hyper) for f in dataclasses.fields(part) if f.type is int):
+        least = 0 if field.name in MAY_BE_NONE_AT_ALL else 1
+        need(values[field.name] >= least, field.name, "0 or more" if least == 0 else "at least 1")
+    for name in ("temperature", "source_noise"):
         need(values[name] >= 0, name, "0 or more")
     for name in [n for n in values if n.endswith("learning_rate")]:
         need(values[name] > 0, name, "more than 0")
@@ -246,8 +245,8 @@ def check(config: RunConfig) -> None:
     need(plan.rows in DOMAINS, "rows", "both, source or target")
     fed = plan.collects in ("both", plan.rows)
     need(fed, "rows", f"rows that the run collects (it collects {plan.collects})")
-    if config.recipe.method.name in ("par", "par-b"):
-        need(plan.collects == "both", "collects", f"both: {config.method} measures source rows with target encoders")
+    if config.recipe.method.compares_domains:
+        need(plan.collects == "both", "collects", f"both: {config.method} compares the two domains")
     if plan.collects == "both":
         bodies = plan.source_bodies
         need(bodies >= 1 and plan.target_interval % bodies == 0, "bodies", f"a divisor of {plan.target_interval}")
@@ -258,9 +257,8 @@ def check(config: RunConfig) -> None:
         need(values[name] % plan.tick == 0, name, f"a multiple of {plan.tick} (one tick), say {nearest}")
     if plan.collects == "both":
         need(plan.source_steps % plan.target_interval == 0, "source_steps", f"a multiple of {plan.target_interval}")
-    for name in ("minimum_rows",):
-        budget = plan.target_budget if plan.collects != "source" else plan.source_steps
-        need(plan.minimum_rows < budget, name, f"less than the {budget} rows the run can collect")
+    budget = plan.target_budget if plan.collects != "source" else plan.source_steps
+    need(plan.minimum_rows < budget, "minimum_rows", f"less than the {budget} rows the run can collect")
     need(plan.replay_size >= plan.minimum_rows, "replay_size", f"at least minimum_rows ({plan.minimum_rows})")
     if plan.source_bodies:
         need(plan.replay_size % plan.source_bodies == 0, "replay_size", f"a multiple of {plan.source_bodies}")

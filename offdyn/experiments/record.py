@@ -63,9 +63,7 @@ class RunFolder:
         """A new folder; one that exists is never overwritten."""
         path = out / config.name
         if path.exists():
-            raise OffdynError(
-                f"{path} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
-            )
+            raise exists_already(path, out)
         path.mkdir(parents=True)
         write_atomically(path / "config.yaml", to_yaml(config).encode())
         return cls(path, config)
@@ -229,6 +227,12 @@ class RunFolder:
         if events is not None:
             with contextlib.suppress(OSError):
                 events.close()
+
+
+def exists_already(path: Path, out: Path) -> OffdynError:
+    return OffdynError(
+        f"{path} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
+    )
 
 
 def _cell(value: Any) -> str:

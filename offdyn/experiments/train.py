@@ -13,7 +13,7 @@ from .checkpoint import CohortFolder
 from .cohorts import check_memory
 from .config import RunConfig, group, to_yaml
 from .progress import Progress, Quiet
-from .record import RunFolder
+from .record import RunFolder, exists_already
 from .trainer import Stop, Stopped, Trainer
 
 __all__ = ["Stop", "Stopped", "resume", "start"]
@@ -33,9 +33,7 @@ def start(
     cohorts = group(runs)
     taken = [path for path in _folders(cohorts, out) if path.exists()]
     if taken:
-        raise OffdynError(
-            f"{taken[0]} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
-        )
+        raise exists_already(taken[0], out)
     for members in cohorts:
         check_memory(members)
     trainers = _create_folders(cohorts, out, keep_replay)

@@ -103,8 +103,6 @@ class Trainer:
         self.since_evaluation[:] = 0
         self.updates_at_evaluation = cohort.updates
         diagnostics = cohort.diagnose(self.held_out) if updates else {}
-        if self.held_out is None:
-            diagnostics.pop("deviation on held-out target rows", None)
         clock, wall, alive = cohort.clock, self.wall, cohort.alive
         counts = (cohort.source_rows, cohort.target_rows, cohort.updates)
         names = cohort.programs.notes
@@ -310,4 +308,5 @@ class Trainer:
 
 
 def _number(diagnostics: dict[str, np.ndarray], name: str, lane: int) -> float | None:
-    return float(diagnostics[name][lane]) if name in diagnostics else None
+    """None where there was nothing to measure."""
+    return float(diagnostics[name][lane]) if name in diagnostics and not np.isnan(diagnostics[name][lane]) else None

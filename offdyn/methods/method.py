@@ -61,6 +61,7 @@ class Method:
     name: str
     summary: str
     hyper: type = NoHyper
+    compares_domains: bool = False  # a run must then collect both
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"paper": Preset()})
     # The method's own networks.
     init: Callable[[jax.Array, Any, Spec], Any] = _init

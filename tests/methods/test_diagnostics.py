@@ -34,3 +34,10 @@ def test_fresh_target_rows_are_the_newest_ones_also_in_a_ring_that_has_wrapped(c
     encoders = type(live)(*(tuple(array[0] for array in network) for network in live))
     expected = deviation(*predict(encoders, rows, hyper, layouts(hyper, cohort.spec))).mean()
     np.testing.assert_allclose(cohort.diagnose(None)["deviation on fresh target rows"][0], expected, rtol=1e-4)
+
+
+def test_before_the_first_evaluation_there_is_no_deviation_on_held_out_rows(cohort):
+    cohort.target_rows = 300
+    seen = cohort.diagnose(None)
+    assert np.isnan(seen["deviation on held-out target rows"]).all()
+    assert np.isfinite(seen["deviation on fresh target rows"]).all()

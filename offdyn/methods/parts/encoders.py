@@ -141,7 +141,7 @@ def diagnose(predict: Predict, pair: Pair, newest: Batch, held_out: Batch, ctx: 
     share = spectrum / jnp.maximum(spectrum.sum(), 1e-12)
     rank = jnp.exp(-(share * jnp.log(jnp.maximum(share, 1e-12))).sum())
     rank = jnp.where(variance > 1e-10, rank, 1.0)  # below that the spectrum is rounding noise
-    weight = held_out.weight / jnp.maximum(held_out.weight.sum(), 1.0)
+    weight = held_out.weight / held_out.weight.sum()  # not a number before there are any
     return {
         "deviation on fresh target rows": measure(predict, pair, newest, ctx).mean(),
         "deviation on held-out target rows": (measure(predict, pair, held_out, ctx) * weight).sum(),
@@ -171,7 +171,8 @@ def mismatch_method(
         name,
         summary,
         Hyper,
-        presets,
+        compares_domains=True,
+        presets=presets,
         init=init_lane,
         learn=learn_lane,
         correct=correct_lane,
