@@ -40,3 +40,4 @@ class Context(NamedTuple):
     hyper: Any  # the method's own fields, likewise
     key: Array  # the hook's own: two hooks never share randomness
     step: Array  # updates done so far; the same in all lanes, so that lax.cond on it stays a branch
+    moments: Any = None  # by which the observations a hook sees were normalised, where they were

@@ -133,7 +133,9 @@ def tiny(method: str, width: int = 8) -> dict[str, Any]:
     """Settings of small networks for any method in the registry."""
     names = {field.name for part in (Sac, METHODS[method].hyper) for field in dataclasses.fields(part)}
     small: dict[str, Any] = {name: (width,) for name in names if name.endswith("_widths")}
-    return small | {name: width for name in names if name == "code_size"}
+    # A warm-up ends early, so that what follows it is tested too.
+    other = {"code_size": width, "warm_up": 50}
+    return small | {name: value for name, value in other.items() if name in names}
 
 
 def short_run(world: World, method: str = "par", preset: str = "paper", seed: int = 0, **settings: Any) -> RunConfig:

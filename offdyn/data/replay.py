@@ -30,6 +30,10 @@ class Moments(NamedTuple):
         """Zero mean, unit variance; a constant entry stays 0."""
         return (observation - self.mean) / self.deviation()
 
+    def restore(self, normalised: jax.Array) -> jax.Array:
+        """What `normalise` was given."""
+        return normalised * self.deviation() + self.mean
+
     def deviation(self) -> jax.Array:
         """[S], at least 0.001."""
         return jnp.maximum(jnp.sqrt(self.spread / self.rows), 1e-3)

@@ -88,7 +88,9 @@ class Programs:
         """Actions for the source bodies [b, A] and the target body [1, A], and the lane's fault."""
         key = jax.random.fold_in(key, clock)
         sac = lane.sac
-        context = Context(self.spec, lane.agent, lane.learned, sac, lane.hyper, hook_key(key, "explore"), clock)
+        context = Context(
+            self.spec, lane.agent, lane.learned, sac, lane.hyper, hook_key(key, "explore"), clock, lane.moments
+        )
         observation = self._seen(lane, source_seen)
         if self.method.explore is None:
             source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, self.spec)
@@ -176,7 +178,7 @@ class Programs:
         replay = Replay(target, filled, self.spec, lane.moments)
         count = min(DIAGNOSED_ROWS, target.shape[0])
         newest = target[(target_written - 1 - jnp.arange(count)) % filled]
-        context = Context(self.spec, lane.agent, lane.learned, lane.sac, lane.hyper, key, step)
+        context = Context(self.spec, lane.agent, lane.learned, lane.sac, lane.hyper, key, step, lane.moments)
         return self.method.diagnose(
             Replay(source, source_size, self.spec, lane.moments),
             replay,

@@ -157,7 +157,7 @@ def update(
     """
 
     def context(hook: str) -> Context:
-        return Context(spec, agent, learned, sac, hyper, hook_key(key, hook), step)
+        return Context(spec, agent, learned, sac, hyper, hook_key(key, hook), step, target.moments)
 
     learned, notes = method.learn(source, target, context("learn"))
 

@@ -1,6 +1,7 @@
 """Tiny worlds, short runs of them, and what of a run folder must be equal byte for byte."""
 
 import csv
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from offdyn.experiments import train as training
 from offdyn.experiments.config import RunConfig, build
 from offdyn.experiments.progress import Quiet
 from offdyn.experiments.train import Stop, Stopped
+from offdyn.methods.recipes import recipe
 from offdyn.types import Spec
 
 from ..probes import never
@@ -34,7 +36,6 @@ SHORT = (
     "batch_size=8 minimum_rows=8 log_interval=100 final_episodes=2 eval_source_episodes=1"
 )
 SMALL_NETWORKS = {"actor_widths": (8,), "critic_widths": (8,)}
-SMALL_ENCODERS = {"encoder_widths": (8,), "code_size": 8, "encoder_batch": 8}
 
 
 def _start(generator: np.random.Generator) -> np.ndarray:
@@ -52,8 +53,12 @@ PUSH = World("push", Spec(2, 2, 2, 17, never), _start, _push)
 
 def small(method: str) -> dict[str, Any]:
     """Settings of a short run with tiny networks."""
-    encoders = SMALL_ENCODERS if method.startswith("par") else {}
-    return BRIEF | SMALL_NETWORKS | encoders
+    fields = dataclasses.fields(recipe(method).method.hyper)
+    own: dict[str, Any] = {field.name: (8,) for field in fields if field.name.endswith("_widths")}
+    own |= {field.name: 8 for field in fields if field.name.endswith("_batch") or field.name == "code_size"}
+    # A warm-up ends early, so that what follows it is tested too.
+    own |= {field.name: 100 for field in fields if field.name == "warm_up"}
+    return BRIEF | SMALL_NETWORKS | own
 
 
 def run(method: str = "par", seed: int = 0, world: Any = PUSH, preset: str = "paper", **settings: Any) -> RunConfig:
