@@ -32,7 +32,7 @@ def fit(inputs: Array, size: Array) -> Scale:
 
 
 def fit_joined(*parts: tuple[Array, Array]) -> Scale:
-    """The scale of several padded arrays as if their filled rows stood in one: the mean first, then the distances from it."""
+    """The scale of several padded arrays as if their filled rows stood in one."""
     rows = sum(size for _, size in parts)
     mean = sum(_filled(inputs, size).sum(0) for inputs, size in parts) / rows
     spread = sum(_filled(jnp.square(inputs - mean), size).sum(0) for inputs, size in parts)
