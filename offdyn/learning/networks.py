@@ -10,7 +10,7 @@ import optax
 
 Parameters = tuple[jax.Array, ...]
 Activation = Callable[[jax.Array], jax.Array]
-ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "elu": jax.nn.elu}
+ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "elu": jax.nn.elu, "swish": jax.nn.swish}
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)  # PyTorch's defaults; the rate is ours to apply
 
 
