@@ -28,6 +28,10 @@ class Preset:
     by_task: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # Fields a task outside `by_task` gets, with a printed notice.
     otherwise: Mapping[str, Any] = field(default_factory=dict)
+    # Fields that every task gets where the source is a dataset, in place of those by task.
+    offline: Mapping[str, Any] = field(default_factory=dict)
+    # Fields that some tasks get there; they win over those.
+    offline_by_task: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def _init(key: jax.Array, hyper: Any, spec: Spec) -> Any:

@@ -1,8 +1,10 @@
 """PAR: deduct from a source reward how far the row's next state is from what the target's dynamics would give.
 
 Lyu et al. 2024, "Cross-Domain Policy Adaptation by Capturing Representation Mismatch", algorithm 1; equation 3 for the
-encoders, equation 4 for the reward. Presets: docs/methods/par.md.
+encoders, equation 4 for the reward. Presets: docs/methods/par.md, and docs/methods/offline.md for a source of data.
 """
+
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -37,15 +39,21 @@ RELEASED_PENALTY = {
 PENALTY_ELSEWHERE = 0.5
 
 
-def preset(table: dict[str, float], **fields: object) -> Preset:
+# Where the source is a dataset: one beta and one nu for all tasks.
+PAPER_OFFLINE = {"cloning": True, "balance": 5.0, "penalty": 1.0}
+RELEASED_OFFLINE = {"cloning": True, "balance": 2.5, "penalty": 1.0, "encoder_batch": 128, "slow_encoder": False}
+
+
+def preset(table: dict[str, float], offline: Mapping[str, object], **fields: object) -> Preset:
     by_task = {task: {"penalty": penalty} for task, penalty in table.items()}
-    return Preset(fields, by_task, otherwise={"penalty": PENALTY_ELSEWHERE})
+    return Preset(fields, by_task, otherwise={"penalty": PENALTY_ELSEWHERE}, offline=offline)
 
 
+RELEASED = {"encoder_interval": 200, "encoder_batch": 64, "slow_encoder": True, "source_noise": 0.2}
 PRESETS = {
-    "paper": preset(PAPER_PENALTY),
-    "released": preset(RELEASED_PENALTY, encoder_interval=200, encoder_batch=64, slow_encoder=True, source_noise=0.2),
-    "printed": preset(PAPER_PENALTY, encoder_activation="relu", normalise_code=False),
+    "paper": preset(PAPER_PENALTY, PAPER_OFFLINE),
+    "released": preset(RELEASED_PENALTY, RELEASED_OFFLINE, **RELEASED),
+    "printed": preset(PAPER_PENALTY, PAPER_OFFLINE, encoder_activation="relu", normalise_code=False),
 }
 
 

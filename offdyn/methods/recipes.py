@@ -5,12 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import unknown
+from .cql import CQL
+from .cql_sac import CQL_SAC
+from .darc import DARC
+from .darc_weight import DARC_WEIGHT
+from .h2o import H2O
 from .method import Method
 from .par import PAR
 from .par_b import PAR_B
 from .sac import SAC
+from .vgdf import VGDF
 
-METHODS: dict[str, Method] = {method.name: method for method in (SAC, PAR, PAR_B)}
+METHODS: dict[str, Method] = {
+    method.name: method for method in (SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, CQL, CQL_SAC, H2O)
+}
 
 
 @dataclass(frozen=True)
@@ -20,15 +28,35 @@ class Recipe:
     method: Method
     summary: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # settings that a user cannot change: they are the recipe
+    first: str | None = None  # the recipe of the run, in the source, from whose networks it goes on
+    offline: bool = False  # learns from a dataset
 
 
 TARGET_ONLY = {"collects": "target", "rows": "target", "batch_size": 256}
+SOURCE_ONLY = {"collects": "source", "rows": "source", "batch_size": 256}
+DATASET_ONLY = {"collects": "none", "rows": "source", "batch_size": 256}
 
 RECIPES: dict[str, Recipe] = {name: Recipe(method, method.summary) for name, method in METHODS.items()} | {
     "sac-tar": Recipe(SAC, "plain SAC in the target alone, one update per target step", TARGET_ONLY),
     "sac-tar-10": Recipe(
         SAC, "the same with ten updates per target step: PAR's number", {**TARGET_ONLY, "updates_per_step": 10}
     ),
+    "sac-src": Recipe(SAC, "plain SAC in the source alone, one update per source step", SOURCE_ONLY),
+    "sac-tune": Recipe(
+        SAC, "sac-src, once per robot and seed, then sac-tar from its networks", TARGET_ONLY, first="sac-src"
+    ),
+    "sac+bc": Recipe(PAR, "PAR on a dataset with penalty 0: SAC and behaviour cloning", {"penalty": 0.0}, offline=True),
+    "cql-src": Recipe(CQL, "CQL on a dataset alone", DATASET_ONLY, offline=True),
+    "cql-0": Recipe(
+        CQL,
+        "cql-src, once per robot and seed, tested in the target as it is",
+        DATASET_ONLY,
+        fixed={"tested_only": True},
+        first="cql-src",
+        offline=True,
+    ),
+    "vgdf+bc": Recipe(VGDF, "VGDF on a dataset, with behaviour cloning", {"optimistic": False}, offline=True),
 }
 
 

@@ -16,11 +16,13 @@ from ...fields import lanewise
 from ...learning.networks import Layout, Parameters, Trained, descend, drift, fresh
 from ...types import Array, Batch, Context, Spec
 from ..method import Method, Notes, Preset
+from . import cloning
+from .cloning import Cloning
 
 
 @lanewise
 @dataclass(frozen=True)
-class Hyper:
+class Hyper(Cloning):
     """The encoders' choices and the penalty's weight; the defaults are preset `paper`."""
 
     penalty: float = 0.5  # beta: weight of the deviation in the source reward
@@ -165,7 +167,8 @@ def mismatch_method(
         return correct(predict, layouts(ctx.hyper, ctx.spec), source, ctx)
 
     def diagnose_lane(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
-        return diagnose(predict, layouts(ctx.hyper, ctx.spec), newest, held_out, ctx)
+        seen = diagnose(predict, layouts(ctx.hyper, ctx.spec), newest, held_out, ctx)
+        return seen | cloning.diagnose(source, ctx)
 
     return Method(
         name,
@@ -176,5 +179,6 @@ def mismatch_method(
         init=init_lane,
         learn=learn_lane,
         correct=correct_lane,
+        actor_loss=cloning.actor_loss,
         diagnose=diagnose_lane,
     )

@@ -1,0 +1,51 @@
+"""H2O: DARC-weight with conservative critics on the source rows.
+
+Niu et al. 2022, "When to Trust Your Simulator", with the roles as Lyu et al. 2024 turn them round (appendix
+"Implementation details"): the source is the dataset, the target is live. Presets: docs/methods/offline.md.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+
+from ..fields import lanewise
+from ..learning.networks import Parameters
+from ..types import Array, Batch, Context
+from . import darc_weight
+from .cql import diagnose
+from .cql_sac import SOURCE_SHARE
+from .method import Method, Preset
+from .parts import classifiers, conservative
+from .parts.conservative import Conservatism
+
+PRESETS = {"paper": Preset(), "printed": Preset({"conservatism": "expectation"})}
+
+
+@lanewise
+@dataclass(frozen=True)
+class Hyper(Conservatism, darc_weight.Hyper):
+    """DARC-weight's choices and the conservative term's; `warm_up` concerns the weights alone."""
+
+    classifier_noise: float = 0.1  # the official code's, which the paper kept
+    classifier_batch: int = 256
+    weigh_conservatism: bool = False  # a row's weight multiplies its conservative term too
+
+
+def critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) -> Array:
+    if not ctx.hyper.weigh_conservatism:
+        source = source._replace(weight=jnp.ones_like(source.weight))
+    return conservative.add(loss, critic, source, SOURCE_SHARE, ctx)
+
+
+H2O = Method(
+    "h2o",
+    "darc-weight with conservative critics on the source rows",
+    Hyper,
+    compares_domains=True,
+    presets=PRESETS,
+    init=classifiers.init,
+    learn=classifiers.learn,
+    correct=darc_weight.correct,
+    critic_loss=critic_loss,
+    diagnose=diagnose,
+)
