@@ -1,0 +1,21 @@
+"""Fixed sets of transitions: D4RL and Minari files and our own, read and written."""
+
+from .dataset import COLUMNS, DataError, Dataset, join
+from .minari import write as write_minari
+from .opening import find, folder, open_dataset
+from .own import full_card, load, made_here, save
+
+__all__ = [
+    "COLUMNS",
+    "DataError",
+    "Dataset",
+    "find",
+    "folder",
+    "full_card",
+    "join",
+    "load",
+    "made_here",
+    "open_dataset",
+    "save",
+    "write_minari",
+]

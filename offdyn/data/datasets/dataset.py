@@ -1,0 +1,128 @@
+"""A fixed set of transitions in memory, and the card that says where it came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import OffdynError
+
+COLUMNS = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
+FLAGS = ("terminated", "truncated")
+
+
+class DataError(OffdynError):
+    """Data that cannot be used at all; `kind` is the name under which the doctor reports it."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows in the order of time, episode after episode, each with the observation that followed it.
+
+    Whatever arrays come in, float32 numbers and bool flags are kept. An episode ends where a row is terminated (a true
+    end) or truncated (cut, by a time limit or by whoever wrote the file), and at the end of the data.
+    """
+
+    observation: np.ndarray  # [n, S]
+    action: np.ndarray  # [n, A], each in [-1, 1]
+    reward: np.ndarray  # [n]
+    next_observation: np.ndarray  # [n, S]; the last of its episode where that ended, never the first of the next
+    terminated: np.ndarray  # [n] true ends only
+    truncated: np.ndarray  # [n]
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in COLUMNS:
+            convert = flags if name in FLAGS else numbers
+            object.__setattr__(self, name, convert(name, getattr(self, name)))
+        _check_shapes(self)
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    @property
+    def robot(self) -> str | None:
+        """The robot's name, where it is known."""
+        return self.card.get("robot")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The six columns by name."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+    def rows(self) -> np.ndarray:
+        """[n, width] float32, as `offdyn.data.replay.pack` packs them."""
+        reward, terminated = self.reward[:, None], self.terminated[:, None]
+        columns = (self.observation, self.action, reward, self.next_observation, terminated)
+        return np.concatenate(columns, axis=1, dtype=np.float32)
+
+    def episodes(self) -> np.ndarray:
+        """[k, 2]: the first row of each episode, and the row after its last."""
+        if len(self) == 0:
+            return np.zeros((0, 2), np.int64)
+        ends = self.terminated | self.truncated
+        ends[-1] = True
+        stops = np.flatnonzero(ends) + 1
+        return np.stack((np.r_[0, stops[:-1]], stops), axis=1)
+
+    def returns(self) -> np.ndarray:
+        """The sum of rewards of each episode that ended; of the unfinished one too, where there is no other."""
+        bounds = self.episodes()
+        if len(bounds) > 1 and not (self.terminated[-1] or self.truncated[-1]):
+            bounds = bounds[:-1]
+        sums = np.r_[0.0, np.cumsum(self.reward, dtype=np.float64)]
+        return sums[bounds[:, 1]] - sums[bounds[:, 0]]
+
+    def described(self, **said: Any) -> "Dataset":
+        """The same rows with more, or other, entries in the card."""
+        return replace(self, card={**self.card, **said})
+
+    def __getitem__(self, rows: slice | np.ndarray) -> "Dataset":
+        """Some of the rows, with the same card."""
+        return Dataset(**{name: array[rows] for name, array in self.arrays().items()}, card=self.card)
+
+
+def join(parts: Sequence[Dataset], **card: Any) -> Dataset:
+    """One after the other; an episode unfinished at the end of a part is cut there."""
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+    ends = np.cumsum([len(part) for part in parts if len(part)]) - 1
+    columns["truncated"][ends] |= ~columns["terminated"][ends]
+    return Dataset(**columns, card=card)
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """As float32."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiub":
+        raise DataError("wrong-dtype", f"{name}: expected numbers, found {values.dtype}")
+    with np.errstate(over="ignore"):  # too large for float32: an infinity, which the doctor finds
+        return np.ascontiguousarray(values, np.float32)
+
+
+def flags(name: str, values: Any) -> np.ndarray:
+    """As bool, from bool or from zeros and ones."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiub":
+        raise DataError("wrong-dtype", f"{name}: expected true and false, found {values.dtype}")
+    if values.dtype.kind != "b" and not np.isin(values, (0, 1)).all():
+        strange = values[~np.isin(values, (0, 1))][0]
+        raise DataError("wrong-dtype", f"{name}: expected 0 and 1, found {strange}")
+    return np.array(values, bool)
+
+
+def _check_shapes(dataset: Dataset) -> None:
+    shapes = {name: array.shape for name, array in dataset.arrays().items()}
+    for name, shape in shapes.items():
+        dimensions = 1 if name in ("reward", *FLAGS) else 2
+        if len(shape) != dimensions:
+            raise DataError("wrong-shape", f"{name}: expected {dimensions} dimension(s), found the shape {shape}")
+    if len({shape[0] for shape in shapes.values()}) > 1:
+        told = ", ".join(f"{name} {shape[0]}" for name, shape in shapes.items())
+        raise DataError("wrong-shape", f"the columns differ in length ({told}): each step needs one of each")
+    if shapes["observation"] != shapes["next_observation"]:
+        seen, after = shapes["observation"][1], shapes["next_observation"][1]
+        raise DataError("wrong-shape", f"observation has {seen} entries, next_observation {after}; expected as many")

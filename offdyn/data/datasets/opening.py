@@ -1,0 +1,87 @@
+"""A dataset by whatever names it: a file or folder of any known format, a Minari name, or a name of our own."""
+
+import os
+from pathlib import Path
+
+import h5py
+
+from ...domains import pairs
+from ...errors import OffdynError, unknown
+from . import bodies, d4rl, minari, own
+from .dataset import DataError, Dataset
+
+SUFFIX = ".safetensors"
+HDF5, GZIP = b"\x89HDF\r\n\x1a\n", b"\x1f\x8b"
+
+
+def open_dataset(wanted: str | Path | Dataset, robot: str | pairs.Pair | None = None) -> Dataset:
+    """The dataset; `robot` (or a task's name) says whose it should be where the file does not, and is checked."""
+    dataset = wanted if isinstance(wanted, Dataset) else _read(locate(wanted), robot)
+    if robot is not None:
+        bodies.check_sizes(dataset, body := pairs.find(robot))
+        if dataset.robot is None:
+            dataset = dataset.described(robot=pairs.family_of(body))
+    return dataset
+
+
+def locate(wanted: str | Path) -> Path:
+    """The file that is meant."""
+    text = str(wanted)
+    if text.startswith("minari:"):
+        folder = minari.folder_of(text.removeprefix("minari:"))
+        if (file := minari.data_file(folder)) is None:
+            raise OffdynError(
+                f"{text}: no Minari dataset in {folder}; fetch it with `minari download`, or say where Minari "
+                "datasets are with MINARI_DATASETS_PATH"
+            )
+        return file
+    path = Path(wanted).expanduser()
+    if path.is_dir() and (file := minari.data_file(path)) is not None:
+        return file
+    if path.is_file():
+        return path
+    if isinstance(wanted, Path) or path.name != text or path.suffix in (SUFFIX, ".hdf5", ".h5"):
+        kind = "a folder, but not a Minari dataset" if path.is_dir() else "no such file"
+        raise OffdynError(f"{path}: {kind}; expected a dataset's file or name")
+    return find(text)
+
+
+def folder() -> Path:
+    """Where datasets are kept by name: $OFFDYN_DATA, else `data` here."""
+    return Path(os.environ.get("OFFDYN_DATA") or "data")
+
+
+def find(name: str) -> Path:
+    """The file of a dataset that is known by name."""
+    path = folder() / f"{name}{SUFFIX}"
+    if path.is_file():
+        return path
+    there = sorted(file.name.removesuffix(SUFFIX) for file in folder().glob(f"*{SUFFIX}"))
+    told = str(unknown("dataset", name, there)) if there else f"no dataset '{name}' (none in {folder()} yet)"
+    raise OffdynError(f"{told}; `offdyn collect {name}` makes it in {folder()}, which OFFDYN_DATA can change")
+
+
+def _read(path: Path, robot: str | pairs.Pair | None) -> Dataset:
+    """By what the file holds, not by how it is called."""
+    family = None if robot is None else pairs.family_of(pairs.find(robot))
+    try:
+        with open(path, "rb") as file:
+            start = file.read(9)
+    except OSError as error:
+        raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
+    if start.startswith(HDF5):
+        return minari.read(path, family) if _holds_episodes(path) else d4rl.read(path, family)
+    if start[8:] == b"{":
+        return own.load(path)
+    if not start:
+        raise DataError("empty", f"{path}: an empty file; fetch or make it again")
+    told = "compressed as a whole: unpack it with gunzip first" if start.startswith(GZIP) else "of no known format"
+    raise DataError("unreadable", f"{path}: {told}; expected our own safetensors, D4RL's HDF5 or a Minari dataset")
+
+
+def _holds_episodes(path: Path) -> bool:
+    try:
+        with h5py.File(path, "r") as file:
+            return "observations" not in file and any(name.startswith("episode_") for name in file)
+    except (OSError, RuntimeError):
+        return False
