@@ -10,7 +10,7 @@ import numpy as np
 from .domains.pairs import Pair
 from .errors import OffdynError
 from .experiments import train as training
-from .experiments.config import RunConfig, build, lists_of_floats
+from .experiments.config import RunConfig, build, lists_of_floats, with_first_phases
 from .experiments.evaluate import Policy
 from .experiments.progress import Progress
 from .experiments.record import RunFolder
@@ -49,7 +49,7 @@ def plan(
                 config, said = build(one_task, one_method, preset, seed, values, allow_no_shift=allow_no_shift)
                 runs.append(config)
                 notices += [text for text in said if text not in notices]
-    return runs, notices
+    return with_first_phases(runs), notices
 
 
 def _several(values: Any) -> list[Any]:

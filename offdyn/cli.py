@@ -1,6 +1,7 @@
-"""The command line: offdyn list | train | resume | evaluate.
+"""The command line: offdyn list | train | resume | evaluate | check | collect.
 
-Exit codes: 0 done, 1 a run failed, 2 a mistake in what was asked for, 75 stopped and saved (continue with resume).
+Exit codes: 0 done, 1 a run or a check failed, 2 a mistake in what was asked for, 75 stopped and saved (resume
+continues).
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import __version__
+from . import __version__, collect_command
 from .errors import OffdynError
 
 DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 75
@@ -51,11 +52,14 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--eval-interval", metavar="N", help="source steps between evaluations; default 10000")
     train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10")
     train.add_argument("--checkpoint-interval", metavar="N", help="source steps; default 50000")
+    train.add_argument("--source-data", metavar="D", help="a dataset, by name or file, in place of a live source")
+    train.add_argument("--start-from", metavar="RUN", help="go on from a run's networks; may name {seed} and {robot}")
     several = "PAR's beta; several values are several runs; `preset 0`: each with its twin"
     train.add_argument("--penalty", nargs="+", metavar="B", help=several)
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting")
     train.add_argument("--config", type=Path, metavar="FILE.yaml", help="the same names as keys; flags win over it")
     train.add_argument("--allow-no-shift", action="store_true", help="train although source and target are the same")
+    train.add_argument("--allow-faulty-data", action="store_true", help="whatever `offdyn check` says of it")
     train.add_argument("--keep-replay", action="store_true", help="keep the collected rows when the runs are done")
 
     resume = commands.add_parser("resume", help="continue what was interrupted")
@@ -69,13 +73,21 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--episodes", type=int, default=50, metavar="N", help="in each domain; default 50")
     evaluate.add_argument("--seed", type=int, default=1_000_000, metavar="N", help="of the episodes' starts")
     evaluate.add_argument("--json", action="store_true", help="all returns as one object")
+
+    check = commands.add_parser("check", help="what is wrong with a dataset or a task")
+    check.add_argument("wanted", metavar="FILE|NAME|TASK", help="a dataset's file or name, or a task")
+    check.add_argument("--robot", metavar="R", help="the robot, or the task, that made the data")
+    check.add_argument("--json", action="store_true", help="all findings as one object")
+
+    collect_command.add_arguments(commands.add_parser("collect", help="make datasets, by name or of any policy"))
     return root
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake is a sentence, not a traceback."""
     asked = parser().parse_args(arguments)
-    commands = {"list": list_all, "train": train, "resume": resume, "evaluate": evaluate}
+    commands = {"list": list_all, "train": train, "resume": resume, "evaluate": evaluate, "check": check}
+    commands["collect"] = collect_command.run
     try:
         return commands[asked.command](asked)
     except OffdynError as error:
@@ -144,8 +156,19 @@ def train(asked: argparse.Namespace) -> int:
     wanted = _read_config(asked.config) if asked.config else {}
     flags = {name: getattr(asked, name) for name in ("task", "method", "preset", "seeds", "out")}
     wanted |= {name: value for name, value in flags.items() if value is not None}
-    named = ("source_steps", "target_interval", "bodies", "eval_interval", "eval_episodes", "checkpoint_interval")
+    named = (
+        "source_steps",
+        "target_interval",
+        "bodies",
+        "eval_interval",
+        "eval_episodes",
+        "checkpoint_interval",
+        "source_data",
+        "start_from",
+    )
     wanted |= {name: getattr(asked, name) for name in (*named, "penalty") if getattr(asked, name) is not None}
+    if asked.allow_faulty_data:
+        wanted["allow_faulty_data"] = True
     for pair in asked.set:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -215,6 +238,14 @@ def evaluate(asked: argparse.Namespace) -> int:
         shown = "" if score is None else f"   normalised {score:.1f}"
         print(f"{role}: {values.mean():.1f} +- {values.std():.1f} over {asked.episodes} episodes{shown}")
     return DONE
+
+
+def check(asked: argparse.Namespace) -> int:
+    from .data.doctor.report import examine
+
+    report = examine(asked.wanted, asked.robot)
+    print(report.to_json() if asked.json else report)
+    return FAILED if report.fatal else DONE
 
 
 def _read_config(path: Path) -> dict[str, Any]:

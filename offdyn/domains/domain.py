@@ -44,3 +44,28 @@ class Domain(Protocol):
 
     def close(self) -> None:
         """Give back threads and memory."""
+
+
+class NoBodies:
+    """Nowhere to act: the domain of a run that learns from a dataset alone."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.observation = np.zeros((0, spec.observation_size))
+        self.divergences = np.zeros(0, np.int64)
+
+    def reset(self, ids: np.ndarray, elapsed: np.ndarray | int = 0) -> None:
+        """Nobody to start."""
+
+    def step(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
+        none, nobody = np.zeros(0), np.zeros(0, bool)
+        return Rows(self.observation, np.asarray(actions, float), none, self.observation, nobody, nobody, nobody)
+
+    def save(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Nothing was saved."""
+
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -39,6 +39,11 @@ def family_of(pair: Pair) -> str:
     return pair.name if isinstance(pair, World) else pair.robot.name
 
 
+def source_of(pair: Pair) -> Pair:
+    """The pair whose target is this one's source; a world, which is both in one, is its own."""
+    return pair if isinstance(pair, World) else tasks.source_of(pair)
+
+
 def check(pair: Pair, allow_no_shift: bool) -> None:
     """Refuse a target that is its source, unless that is meant."""
     if isinstance(pair, Task):

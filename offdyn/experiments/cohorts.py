@@ -4,17 +4,21 @@ One tick: every lane acts; the device is sent to learn from what is stored so fa
 physics; the new rows are stored. The policy is never stale, only the newest rows enter one tick later.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..data.replay import Moments, pack, row_width
+from ..data.replay import Moments, no_moments, pack, row_width
 from ..domains import pairs
+from ..domains.domain import NoBodies
 from ..errors import OffdynError
 from .config import RunConfig
-from .evaluate import Policies
+from .evaluate import Policies, Spread
+from .leaves import fill_leaves, matching, named_leaves
+from .memory import capacities
+from .offline import SourceData, open_source
 from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, run_keys, stack
 
 SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
@@ -31,16 +35,23 @@ class Cohort:
         self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
         self.programs = Programs(
-            first.recipe.method, self.spec, first.sac, first.hyper, self.plan.rows, self.plan.updates_per_tick
+            first.recipe.method,
+            self.spec,
+            first.sac,
+            first.hyper,
+            self.plan.rows,
+            self.plan.updates_per_tick,
+            shared_source=self.plan.source_data is not None,
         )
         self.keys = run_keys(self.seeds)
         self.lanes: Lane = self.programs.init(self.keys, stack([r.sac for r in runs]), stack([r.hyper for r in runs]))
-        shape = (self.lanes_count, 1, row_width(self.spec))
-        self.experience = Experience(*(jax.numpy.zeros((shape[0], rows, shape[2])) for rows in capacities(self.plan)))
+        width = row_width(self.spec)
+        self.experience = Experience(
+            *(jax.numpy.zeros((self.lanes_count, rows, width)) for rows in capacities(self.plan))
+        )
         self.domain = self._open_bodies(threads)
         self.source_ids = np.arange(self.lanes_count * self.bodies)
-        targets = 0 if self.plan.collects == "source" else 1
-        self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * targets)
+        self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * self.plan.acts_in_target)
         every_lane = np.arange(self.lanes_count)
         self.lane_of = np.concatenate((np.repeat(every_lane, self.bodies), every_lane))  # of each body
         self.clock = self.source_rows = self.target_rows = self.updates = 0
@@ -49,15 +60,43 @@ class Cohort:
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
         self.new_rows: list[tuple[np.ndarray, np.ndarray]] = []  # source (rows, flags) not yet on disk, per tick
         self.new_target_rows: list[tuple[np.ndarray, np.ndarray]] = []
+        self.source_data: SourceData | None = None
+        if self.plan.source_data is not None:
+            self._take(open_source(first))
+
+    def _take(self, data: SourceData) -> None:
+        """A dataset is the source: one copy for all lanes, and its moments, where observations are normalised."""
+        self.source_data = data
+        self.experience = self.experience._replace(source=jax.numpy.asarray(data.rows))
+        if self.lanes.moments is not None:
+            observations = jax.numpy.asarray(data.rows[:, : self.spec.observation_size])
+            moments = no_moments(self.spec).include(observations)
+            lanes = self.lanes_count
+            self.lanes = self.lanes._replace(
+                moments=jax.tree.map(lambda x: jax.numpy.repeat(x[None], lanes, axis=0), moments)
+            )
+
+    def start(self, starts: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+        """Some lanes go on with the networks of earlier runs, by their names in agent.safetensors."""
+        now = {"agent": self.lanes.agent, "moments": self.lanes.moments}
+        filled = {}
+        for name, leaf in named_leaves(now).items():
+            of_lanes = np.array(leaf)
+            # A temperature that is not tuned is this run's setting, not the earlier run's.
+            if "log_temperature" not in name or self.runs[0].sac.tune_temperature:
+                for lane, arrays in starts.items():
+                    of_lanes[lane] = matching(name, arrays, of_lanes[lane])
+            filled[name] = of_lanes
+        self.lanes = self.lanes._replace(**fill_leaves(now, filled))
 
     def _open_bodies(self, threads: int | None) -> Any:
         lanes = list(zip(self.tasks, self.seeds, strict=True))
         bodies = [(task, "source") for task, _ in lanes for _ in range(self.bodies)]
         starts = [(seed, SOURCE, body) for _, seed in lanes for body in range(self.bodies)]
-        if self.plan.collects != "source":
+        if self.plan.acts_in_target:
             bodies += [(task, "target") for task, _ in lanes]
             starts += [(seed, TARGET, 0) for _, seed in lanes]
-        domain = pairs.open_bodies(bodies, starts, threads)
+        domain = pairs.open_bodies(bodies, starts, threads) if bodies else NoBodies(self.spec)
         if self.bodies > 1:
             # Staggered, so that time limits do not end all episodes of a run at once.
             spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies
@@ -72,13 +111,14 @@ class Cohort:
     @property
     def may_learn(self) -> bool:
         enough = self.plan.minimum_rows
-        source_ready = self.plan.collects == "target" or self.source_rows >= enough
-        return source_ready and (self.plan.collects == "source" or self.target_rows >= enough)
+        source_ready = not self.bodies or self.source_rows >= enough
+        return source_ready and (not self.plan.acts_in_target or self.target_rows >= enough)
 
     def _sizes(self) -> tuple[np.int32, np.int32]:
         """Rows of the source and of the target replay that are filled."""
         source, target = capacities(self.plan)
-        return np.int32(min(self.source_rows, source)), np.int32(min(self.target_rows, target))
+        source_rows = min(self.source_rows, source) if self.source_data is None else len(self.source_data.rows)
+        return np.int32(source_rows), np.int32(min(self.target_rows, target))
 
     def tick(self) -> None:
         """Act, learn beside the physics, store."""
@@ -162,7 +202,7 @@ class Cohort:
         self.experience = Experience(source, target)
 
     def _put(self, rows: Any, new: np.ndarray, position: int) -> Any:
-        if self.lanes.moments is not None:
+        if self.lanes.moments is not None and self.source_data is None:
             self.lanes = self.lanes._replace(moments=self.programs.observe(self.lanes.moments, new))
         return self.programs.store(rows, new, np.int32(position))
 
@@ -173,8 +213,8 @@ class Cohort:
         return sums
 
     def diagnose(self, held_out: tuple[np.ndarray, np.ndarray] | None) -> dict[str, np.ndarray]:
-        """Each diagnostic [lanes]; empty before there are target rows."""
-        if self.target_rows == 0:
+        """Each diagnostic [lanes]; empty before there are target rows, where there will be any."""
+        if self.plan.acts_in_target and self.target_rows == 0:
             return {}
         if held_out is None:
             shape = (self.lanes_count, DIAGNOSED_ROWS)
@@ -190,16 +230,18 @@ class Cohort:
         arrays = [np.array(array) for array in self.lanes.agent.actor.value]
         actions = self.spec.action_size
         weights, biases = arrays[0::2], [bias[:, None] for bias in arrays[1::2]]
+        bounds = np.stack([np.asarray(bound) for bound in (self.lanes.sac.log_std_low, self.lanes.sac.log_std_high)])
+        spread = Spread(np.ascontiguousarray(weights[-1][..., actions:]), biases[-1][..., actions:], bounds.T)
         weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
         mean = deviation = None
         if self.lanes.moments is not None:
             mean = np.array(self.lanes.moments.mean)[:, None]
             deviation = np.array(jax.vmap(Moments.deviation)(self.lanes.moments))[:, None]
-        return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation)
+        return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation, spread)
 
     def agent_arrays(self, lane: int) -> dict[str, np.ndarray]:
-        """One run's networks and optimisers by name."""
-        tree = {"agent": self.lanes.agent, "learned": self.lanes.learned}
+        """One run's networks and optimisers by name, and what its observations are normalised by."""
+        tree = {"agent": self.lanes.agent, "learned": self.lanes.learned, "moments": self.lanes.moments}
         return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, np.ndarray]]:
@@ -214,6 +256,7 @@ class Cohort:
             "updates": self.updates,
             "failures": [[lane, *failure] for lane, failure in self.failures.items()],
             "finished": self.finished,
+            "source_data": None if self.source_data is None else self.source_data.sha256,
         }
         rows = {}
         for name, pending in (("source", self.new_rows), ("target", self.new_target_rows)):
@@ -228,6 +271,11 @@ class Cohort:
 
     def load(self, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]) -> None:
         """Go on exactly where `save` was called."""
+        if self.source_data is not None and host["source_data"] != self.source_data.sha256:
+            raise OffdynError(
+                f"{self.plan.source_data}: not the dataset this training began with (sha256 "
+                f"{self.source_data.sha256[:12]}, was {host['source_data'][:12]}); put that one back to resume"
+            )
         self.lanes = fill_leaves(self.lanes, {k[6:]: v for k, v in state.items() if k.startswith("lanes/")})
         self.domain.load({k[8:]: v for k, v in state.items() if k.startswith("physics/")})
         self.running_return = state["running_return"].copy()
@@ -246,54 +294,5 @@ class Cohort:
                     position += new.shape[1]
             rings.append(jax.numpy.asarray(ring))
         self.experience = Experience(*rings)
-
-
-def capacities(plan: Any) -> tuple[int, int]:
-    """Rows of the source and of the target replay; one unused row where a domain is not collected."""
-    source = 1 if plan.collects == "target" else min(plan.replay_size, plan.source_steps)
-    target = 1 if plan.collects == "source" else min(plan.replay_size, plan.target_budget)
-    return source, target
-
-
-def named_leaves(tree: Any) -> dict[str, Any]:
-    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
-
-
-def fill_leaves(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The tree with its leaves replaced by the arrays of their names."""
-    paths, structure = jax.tree_util.tree_flatten_with_path(tree)
-    leaves = []
-    for path, leaf in paths:
-        name = jax.tree_util.keystr(path)
-        array = arrays.get(name)
-        if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
-            came = "nothing" if array is None else f"{array.dtype} {array.shape}"
-            raise OffdynError(
-                f"checkpoint: {name} should be {leaf.dtype} {leaf.shape}, found {came}; it was saved by another "
-                "version or with other settings: start afresh"
-            )
-        leaves.append(jax.numpy.asarray(array))
-    return jax.tree_util.tree_unflatten(structure, leaves)
-
-
-def check_memory(runs: Sequence[RunConfig]) -> None:
-    """Refuse replays that cannot fit, before anything is trained."""
-    lanes, width = len(runs), row_width(pairs.spec_of(runs[0].task))
-    source, target = capacities(runs[0].schedule)
-    needed = 4 * lanes * width * (source + target)
-    device = jax.devices()[0]
-    free = (device.memory_stats() or {}).get("bytes_limit") if device.platform != "cpu" else _free_memory()
-    if free is not None and needed > 0.9 * free:
-        raise OffdynError(
-            f"the replays of {lanes} runs need {needed / 2**30:.1f} GiB ({source + target} rows of {4 * width} bytes "
-            f"each), this {device.platform} has {free / 2**30:.1f} GiB: lower replay_size, or train fewer seeds or "
-            "tasks at a time"
-        )
-
-
-def _free_memory() -> int | None:
-    try:
-        with open("/proc/meminfo") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return None
+        if self.source_data is not None:
+            self.experience = self.experience._replace(source=jax.numpy.asarray(self.source_data.rows))

@@ -3,10 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
-import math
 import re
-import types
-import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +14,13 @@ import yaml
 from ..domains import pairs
 from ..errors import OffdynError, check_format, unknown
 from ..fields import static_fields
-from ..learning.networks import ACTIVATIONS
 from ..learning.sac import Sac
+from ..methods.method import Preset
 from ..methods.recipes import Recipe, recipe
+from .checks import check, coerce
 
 FORMAT = 1  # of config.yaml
-DOMAINS = ("both", "source", "target")
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
-MAY_BE_NONE_AT_ALL = ("eval_source_episodes", "final_episodes")  # whole numbers that may be 0
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
 
@@ -37,7 +33,11 @@ class Schedule:
     bodies: int | None = None  # source bodies per run; None: the smaller of 10 and target_interval
     collects: str = "both"  # domains the run acts in
     rows: str = "both"  # domains whose rows train critics and actor
-    updates_per_step: int = 1  # per source step; per target step where only the target is collected
+    source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
+    allow_faulty_data: bool = False  # although the doctor found something fatal in it
+    start_from: str | None = None  # folder of a run whose networks this one goes on from; may name {seed} and {robot}
+    tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
+    updates_per_step: int = 1  # per source step, or its worth of a dataset; per target step where there is no source
     minimum_rows: int = 128  # that each collected replay holds before the first update
     replay_size: int = 1_000_000  # rows per domain, of which a shorter run takes only what it can fill
     eval_interval: int = 10_000
@@ -46,30 +46,43 @@ class Schedule:
     final_episodes: int = 50  # in the target, of the final policy
     log_interval: int = 5_000
     checkpoint_interval: int = 50_000
+    keep_policies: bool = False  # of every evaluation, not the last alone
 
     @property
     def source_bodies(self) -> int:
-        if self.collects == "target":
+        if self.collects in ("target", "none"):
             return 0
         return min(10, self.target_interval) if self.bodies is None else self.bodies
 
     @property
+    def length(self) -> int:
+        """Source steps, or their worth, that the run itself trains."""
+        return 0 if self.tested_only else self.source_steps
+
+    @property
     def tick(self) -> int:
         """Source steps (or their worth) by which the clock advances in one round of acting, stepping and learning."""
-        return self.target_interval if self.collects == "target" else self.source_bodies
+        return self.source_bodies or self.target_interval
 
     @property
     def updates_per_tick(self) -> int:
-        return self.updates_per_step * (1 if self.collects == "target" else self.source_bodies)
+        without_source = not self.source_bodies and self.source_data is None
+        return self.updates_per_step * (1 if without_source else self.tick)
 
     @property
     def target_budget(self) -> int:
-        return 0 if self.collects == "source" else self.source_steps // self.target_interval
+        return self.source_steps // self.target_interval if self.acts_in_target else 0
+
+    @property
+    def acts_in_target(self) -> bool:
+        return self.collects in ("both", "target")
 
 
 # Settings that change how a run is watched, not what it computes: they stay out of its name.
 WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_episodes", "log_interval"} | {
+    "allow_faulty_data",
     "checkpoint_interval",
+    "keep_policies",
     "source_steps",
 }
 
@@ -100,19 +113,28 @@ class RunConfig:
     def name(self) -> str:
         """The run's folder."""
         settings = self.settings()
-        extras = [f"{key}-{_short(settings[key])}" for key in sorted(self.chosen) if key not in WATCHING]
+        extras = [f"{key}-{_short(key, settings[key])}" for key in sorted(self.chosen) if key not in WATCHING]
         name = ".".join([self.task.name, self.method, self.preset, *extras])
         if len(name) > LONGEST_NAME:
             name = f"{name[: LONGEST_NAME - 13]}.{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         return f"{name}.seed-{self.seed}"
 
+    def computes_as(self, other: "RunConfig") -> bool:
+        """Whether the two differ at most in how they are watched."""
+        watched = WATCHING - {"source_steps"}
+        mine, its = ({k: v for k, v in run.settings().items() if k not in watched} for run in (self, other))
+        return (self.name, mine) == (other.name, its)
+
     def cohort_key(self) -> str:
         """Equal for runs that can share one compiled program."""
         static = {**vars(self.schedule), **static_fields(self.sac), **static_fields(self.hyper)}
+        del static["start_from"]  # which only fills the networks
         return repr((pairs.family_of(self.task), self.recipe.method.name, sorted(static.items())))
 
 
-def _short(value: Any) -> str:
+def _short(key: str, value: Any) -> str:
+    if key in ("source_data", "start_from"):
+        value = Path(str(value)).stem if key == "source_data" else Path(str(value)).name
     text = "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}" if _is_float(value) else str(value)
     return re.sub(r"[^A-Za-z0-9_.+-]", "_", text)
 
@@ -136,26 +158,22 @@ def build(
     presets = the_recipe.method.presets
     if preset not in presets:
         raise unknown(f"preset of method '{method}'", preset, presets)
-    chosen = dict(settings or {})
-    notices = []
-    values: dict[str, Any] = {**presets[preset].fields}
-    by_task = presets[preset].by_task
-    if the_task.name in by_task:
-        values |= by_task[the_task.name]
-    elif by_task:
-        values |= presets[preset].otherwise
-        guessed = {k: v for k, v in presets[preset].otherwise.items() if k not in chosen}
-        if guessed:
-            said = ", ".join(f"{k}={v}" for k, v in guessed.items())
-            notices.append(f"{the_task.name}: not in the tables of preset '{preset}', using {said}")
-    values |= the_recipe.defaults
     parts: dict[str, type] = {"schedule": Schedule, "sac": Sac, "hyper": the_recipe.method.hyper}
     types_by_name = {f.name: f.type for part in parts.values() for f in dataclasses.fields(part)}
+    chosen = dict(settings or {})
     for name, value in chosen.items():
         if name not in types_by_name:
             raise unknown(f"setting of method '{method}'", name, types_by_name)
         chosen[name] = coerce(name, types_by_name[name], value)
-    values |= chosen
+    for name in ("source_data", "start_from"):
+        if chosen.get(name):
+            chosen[name] = _located(name, chosen[name], the_task, seed)
+    if the_recipe.offline and not chosen.get("source_data"):
+        raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
+    values, notices = _preset_values(presets[preset], the_task.name, chosen)
+    if notices:
+        notices = [f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(notices)}"]
+    values |= {**the_recipe.defaults, **chosen, **the_recipe.fixed}
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()
@@ -166,9 +184,54 @@ def build(
         the_task, method, preset, seed, **made, allow_no_shift=allow_no_shift, chosen=tuple(sorted(chosen))
     )
     check(config)
-    if config.schedule.collects == "both":
+    if config.schedule.acts_in_target and (config.schedule.source_bodies or config.schedule.source_data):
         pairs.check(the_task, allow_no_shift)
     return config, notices
+
+
+def _preset_values(preset: Preset, task: str, chosen: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What the preset says for this task, and what of it is a guess because its tables do not name the task."""
+    values = dict(preset.fields)
+    if chosen.get("source_data"):
+        return values | {"collects": "target", **preset.offline, **preset.offline_by_task.get(task, {})}, []
+    if task in preset.by_task or not preset.by_task:
+        return values | dict(preset.by_task.get(task, {})), []
+    guessed = [f"{name}={value}" for name, value in preset.otherwise.items() if name not in chosen]
+    return values | dict(preset.otherwise), guessed
+
+
+def _located(name: str, value: str, task: pairs.Pair, seed: int) -> str:
+    """A path as one that means the same from every folder; a dataset's name as it is."""
+    if name == "start_from":
+        value = value.replace("{seed}", str(seed)).replace("{robot}", pairs.family_of(task))
+    return str(Path(value).resolve()) if Path(value).exists() else value
+
+
+def first_phase(config: RunConfig) -> RunConfig | None:
+    """The run that has to be trained before this one, where its recipe says so and the user has none to start from."""
+    first = config.recipe.first
+    if first is None or config.schedule.start_from is not None:
+        return None
+    names = {f.name for part in (Schedule, Sac, recipe(first).method.hyper) for f in dataclasses.fields(part)}
+    settings = config.settings()
+    chosen = {name: settings[name] for name in config.chosen if name in names and name not in config.recipe.fixed}
+    return build(pairs.source_of(config.task), first, config.preset, config.seed, chosen)[0]
+
+
+def with_first_phases(runs: Iterable[RunConfig]) -> list[RunConfig]:
+    """The runs, before each the one it goes on from; one such run serves all that need the same."""
+    runs = list(runs)
+    listed = {run.name for run in runs}
+    together: list[RunConfig] = []
+    for run in runs:
+        first = first_phase(run)
+        if first is not None:
+            if first.name not in listed:
+                listed.add(first.name)
+                together.append(first)
+            run = dataclasses.replace(run, schedule=dataclasses.replace(run.schedule, start_from=first.name))
+        together.append(run)
+    return sorted(together, key=lambda run: run.schedule.start_from in listed)
 
 
 def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -184,84 +247,6 @@ def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, 
         options[name] = list(several) if name in floats and isinstance(several, list | tuple) else [value]
     combinations = (dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     return [{name: value for name, value in each.items() if value != PRESETS_OWN} for each in combinations]
-
-
-def coerce(name: str, kind: Any, value: Any) -> Any:
-    """`value` (text from a command line, or what YAML gave) as the setting's type."""
-    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    if types.NoneType in options and (value is None or value in ("none", "None", "")):
-        return None
-    want = next(option for option in options if option is not types.NoneType)
-    try:
-        if want is bool:
-            return {"true": True, "false": False, "1": True, "0": False}[str(value).lower()]
-        if want is int:
-            number = float(value)
-            if isinstance(value, bool) or number != int(number):
-                raise ValueError
-            return int(number)
-        if want is float:
-            if isinstance(value, bool):
-                raise ValueError
-            if not math.isfinite(float(value)):
-                raise ValueError
-            return float(value)
-        if want is str:
-            return str(value)
-        parts = value.replace("x", ",").split(",") if isinstance(value, str) else value
-        parts = [parts] if isinstance(parts, int) else parts
-        return tuple(coerce(name, int, part) for part in parts if part != "")
-    except (ValueError, TypeError, KeyError, OverflowError):
-        words = {bool: "true or false", int: "a whole number", float: "a number"}
-        expected = words.get(want, "whole numbers such as 256,256")
-        raise OffdynError(f"setting {name}: expected {expected}, got {value!r}") from None
-
-
-def check(config: RunConfig) -> None:
-    """Refuse what cannot run, in words."""
-    plan, sac, values = config.schedule, config.sac, config.settings()
-
-    def need(ok: bool, name: str, expected: str) -> None:
-        if not ok:
-            raise OffdynError(f"setting {name}: expected {expected}, got {values[name]!r}")
-
-    for field in (f for part in (plan, sac, config.hyper) for f in dataclasses.fields(part) if f.type is int):
-        least = 0 if field.name in MAY_BE_NONE_AT_ALL else 1
-        need(values[field.name] >= least, field.name, "0 or more" if least == 0 else "at least 1")
-    for name in ("temperature", "source_noise"):
-        need(values[name] >= 0, name, "0 or more")
-    for name in [n for n in values if n.endswith("learning_rate")]:
-        need(values[name] > 0, name, "more than 0")
-    for name in [n for n in values if n.endswith("_widths")]:
-        need(len(values[name]) >= 1 and min(values[name]) >= 1, name, "one or more widths of at least 1")
-    need(0 < sac.target_rate <= 1, "target_rate", "more than 0 and at most 1")
-    need(0 <= sac.discount <= 1, "discount", "from 0 to 1")
-    need(sac.temperature > 0 or not sac.tune_temperature, "temperature", "more than 0 where it is tuned")
-    need(sac.gradient_clip is None or sac.gradient_clip > 0, "gradient_clip", "more than 0, or none")
-    need(sac.log_std_low < sac.log_std_high, "log_std_low", "less than log_std_high")
-    need(values.get("penalty", 0) >= 0, "penalty", "0 or more")
-    need(values.get("encoder_activation", "elu") in ACTIVATIONS, "encoder_activation", " or ".join(ACTIVATIONS))
-    need(plan.collects in DOMAINS, "collects", "both, source or target")
-    need(plan.rows in DOMAINS, "rows", "both, source or target")
-    fed = plan.collects in ("both", plan.rows)
-    need(fed, "rows", f"rows that the run collects (it collects {plan.collects})")
-    if config.recipe.method.compares_domains:
-        need(plan.collects == "both", "collects", f"both: {config.method} compares the two domains")
-    if plan.collects == "both":
-        bodies = plan.source_bodies
-        need(bodies >= 1 and plan.target_interval % bodies == 0, "bodies", f"a divisor of {plan.target_interval}")
-    else:
-        need(plan.bodies is None or plan.bodies >= 1, "bodies", "at least 1")
-    for name in ("source_steps", "eval_interval", "log_interval", "checkpoint_interval"):
-        nearest = max(plan.tick, round(values[name] / plan.tick) * plan.tick)
-        need(values[name] % plan.tick == 0, name, f"a multiple of {plan.tick} (one tick), say {nearest}")
-    if plan.collects == "both":
-        need(plan.source_steps % plan.target_interval == 0, "source_steps", f"a multiple of {plan.target_interval}")
-    budget = plan.target_budget if plan.collects != "source" else plan.source_steps
-    need(plan.minimum_rows < budget, "minimum_rows", f"less than the {budget} rows the run can collect")
-    need(plan.replay_size >= plan.minimum_rows, "replay_size", f"at least minimum_rows ({plan.minimum_rows})")
-    if plan.source_bodies:
-        need(plan.replay_size % plan.source_bodies == 0, "replay_size", f"a multiple of {plan.source_bodies}")
 
 
 def to_yaml(config: RunConfig) -> str:

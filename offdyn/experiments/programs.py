@@ -36,14 +36,16 @@ class Lane(NamedTuple):
 class Experience(NamedTuple):
     """The rows of a cohort, [lanes, capacity, width]; sizes and positions are kept by the host."""
 
-    source: Array
+    source: Array  # [rows, width] where it is a dataset
     target: Array
 
 
 class Programs:
     """Compiled once per cohort shape; every call takes and gives whole cohorts."""
 
-    def __init__(self, method: Method, spec: Spec, sac: Sac, hyper: Any, rows: str, updates: int) -> None:
+    def __init__(
+        self, method: Method, spec: Spec, sac: Sac, hyper: Any, rows: str, updates: int, shared_source: bool = False
+    ) -> None:
         self.method, self.spec, self.rows, self.updates = method, spec, rows, updates
         self.normalises = sac.normalise_observations
         one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, 0))
@@ -62,8 +64,10 @@ class Programs:
         self.act = jax.jit(jax.vmap(self._act, in_axes=(0, 0, 0, 0, None)))
         self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
         self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
-        self.learn = jax.jit(jax.vmap(self._learn, in_axes=(0, 0, 0, 0, None, None, None, 0)), donate_argnums=1)
-        self.diagnose = jax.jit(jax.vmap(self._diagnose, in_axes=(0, 0, 0, 0, None, None, None, 0, 0)))
+        source_axis = None if shared_source else 0  # a dataset is one copy for all lanes
+        axes = (0, 0, source_axis, 0, None, None, None)
+        self.learn = jax.jit(jax.vmap(self._learn, in_axes=(*axes, 0)), donate_argnums=1)
+        self.diagnose = jax.jit(jax.vmap(self._diagnose, in_axes=(*axes, 0, 0)))
         self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
 
     def _lane(self, key: Array, sac: Sac, hyper: Any, notes: int) -> Lane:
@@ -174,7 +178,7 @@ class Programs:
         held_out_weight: Array,
     ) -> Notes:
         key = hook_key(jax.random.fold_in(key, step), "diagnose")
-        filled = jnp.minimum(target_written, target.shape[0])
+        filled = jnp.clip(target_written, 1, target.shape[0])  # a run without a target has one empty row
         replay = Replay(target, filled, self.spec, lane.moments)
         count = min(DIAGNOSED_ROWS, target.shape[0])
         newest = target[(target_written - 1 - jnp.arange(count)) % filled]

@@ -110,7 +110,8 @@ class RunFolder:
     def summary(self, final_returns: np.ndarray) -> dict[str, Any]:
         """What a table needs of a finished run; never its best checkpoint."""
         curve = self.curve()
-        steps = np.array([line["target_steps"] or line["source_steps"] for line in curve])
+        # Over target steps; where a run acts elsewhere or nowhere, over what else it counts.
+        steps = np.array([line["target_steps"] or line["source_steps"] or line["updates"] for line in curve])
         means = np.array([line["target_return_mean"] for line in curve])
         area = float(np.trapezoid(means, steps) / (steps[-1] - steps[0])) if len(curve) > 1 else float(means[0])
         return {
@@ -180,7 +181,7 @@ class RunFolder:
             numbers = json.loads(line)
             self._write_events(numbers.pop("source_steps"), numbers)
 
-    def write_policy(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def write_policy(self, arrays: Mapping[str, np.ndarray], name: str = "policy") -> None:
         spec = pairs.spec_of(self.config.task)
         said = {
             "format": 1,
@@ -190,8 +191,10 @@ class RunFolder:
             "observation_size": spec.observation_size,
             "action_size": spec.action_size,
         }
+        path = self.path / f"{name}.safetensors"
+        path.parent.mkdir(exist_ok=True)
         # One entry: safetensors writes several in an order of its own, other bytes every time.
-        write_atomically(self.path / "policy.safetensors", to_bytes(dict(arrays), {"about": json.dumps(said)}))
+        write_atomically(path, to_bytes(dict(arrays), {"about": json.dumps(said)}))
 
     def write_agent(self, arrays: Mapping[str, np.ndarray]) -> None:
         write_atomically(self.path / "agent.safetensors", to_bytes(dict(arrays), {"format": "1"}))

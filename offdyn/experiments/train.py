@@ -9,9 +9,10 @@ from pathlib import Path
 import jax
 
 from ..errors import OffdynError
+from . import offline, starts
 from .checkpoint import CohortFolder
-from .cohorts import check_memory
 from .config import RunConfig, group, to_yaml
+from .memory import check_memory
 from .progress import Progress, Quiet
 from .record import RunFolder, exists_already
 from .trainer import Stop, Stopped, Trainer
@@ -30,7 +31,9 @@ def start(
     stop: Stop | None = None,
 ) -> list[RunFolder]:
     """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
-    cohorts = group(runs)
+    starts.check(runs, out)
+    offline.check(runs, progress or Quiet())
+    cohorts = group(_left_to_do(runs, out))
     taken = [path for path in _folders(cohorts, out) if path.exists()]
     if taken:
         raise exists_already(taken[0], out)
@@ -38,6 +41,22 @@ def start(
         check_memory(members)
     trainers = _create_folders(cohorts, out, keep_replay)
     return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+
+
+def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
+    """The runs without those that others go on from and that an earlier training in this folder has finished."""
+    needed = {run.schedule.start_from for run in runs}
+    left = []
+    for run in runs:
+        folder = out / run.name
+        if run.name in needed and folder.exists():
+            earlier = RunFolder.open(folder)
+            if not run.computes_as(earlier.config):
+                raise OffdynError(f"{folder} was trained with other settings than now asked for: choose another --out")
+            if earlier.state == "finished":
+                continue
+        left.append(run)
+    return left
 
 
 def _create_folders(
@@ -85,6 +104,8 @@ def resume(
             trainers.append((folders, cohort))
         else:
             cohort.finish()  # what a kill at the very end may have left
+    # A run that goes on from another comes after it.
+    trainers.sort(key=lambda trainer: any(folder.config.schedule.start_from for folder in trainer[0]))
     return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..domains import pairs
 from ..errors import OffdynError
+from . import starts
 from .checkpoint import CohortFolder
 from .cohorts import Cohort
 from .evaluate import Evaluation, evaluate
@@ -49,6 +50,7 @@ class Trainer:
         # Metrics that came while an evaluation was under way: their lines follow its line, however long it takes.
         self.waiting: list[tuple[int, int, dict[str, float | None]]] = []  # (lane, clock, metrics)
         self.pool = ThreadPoolExecutor(1, "evaluation")
+        self.started_from: dict[int, dict[str, Any]] = {}  # by lane: the run whose networks it began with
         self._load()
         self.reported = set(self.cohort.failures)
 
@@ -62,23 +64,23 @@ class Trainer:
         cohort, plan = self.cohort, self.plan
         try:
             self._write_provenance("running")
-            while cohort.clock < plan.source_steps and cohort.alive.any():
+            while cohort.clock < plan.length and cohort.alive.any():
                 if cohort.clock % plan.eval_interval == 0:
                     self._evaluate()
                 cohort.tick()
-                if cohort.clock == plan.source_steps:
+                if cohort.clock == plan.length:
                     cohort.look_for_faults()
                 self._report_failures()
                 if self.pending is not None and self.pending[0].done():
                     self._collect()
                 if cohort.clock % plan.log_interval == 0:
                     self._log()
-                self.progress.advanced(cohort.clock, plan.source_steps, self.wall)
+                self.progress.advanced(cohort.clock, plan.length, self.wall)
                 if self.stop.wanted:
                     self._checkpoint()
                     self._write_provenance("stopped")
                     raise Stopped
-                if cohort.clock % plan.checkpoint_interval == 0 and cohort.clock < plan.source_steps:
+                if cohort.clock % plan.checkpoint_interval == 0 and cohort.clock < plan.length:
                     self._checkpoint()
             self._finish()
         except OSError as error:
@@ -117,6 +119,9 @@ class Trainer:
                 self._record_evaluation(int(lane), clock, counts, wall, result, notes)
 
         policies = cohort.policies()
+        if plan.keep_policies:
+            for lane in np.flatnonzero(alive):
+                self.folders[lane].write_policy(policies.lane(int(lane)).arrays(), f"policies/step-{clock:09d}")
         future = self.pool.submit(
             evaluate,
             policies,
@@ -226,6 +231,7 @@ class Trainer:
             "updates_at_log": self.updates_at_log,
             "updates_at_evaluation": self.updates_at_evaluation,
             "wall": self.wall,
+            "started_from": [[lane, about] for lane, about in self.started_from.items()],
             "files": [folder.flush() for folder in self.folders],
         }
         self._write_policies()
@@ -238,6 +244,7 @@ class Trainer:
         for complaint in complaints:
             self.progress.say(f"{complaint}; using the checkpoint before it")
         if saved is None:
+            self._start_lanes()
             if any(folder.started for folder in self.folders):
                 self.progress.say("no checkpoint was written yet: starting from the beginning")
             for folder in self.folders:
@@ -250,9 +257,23 @@ class Trainer:
         self.updates_at_log = saved.host["updates_at_log"]
         self.updates_at_evaluation = saved.host["updates_at_evaluation"]
         self.wall_before = saved.host["wall"]
+        self.started_from = {lane: about for lane, about in saved.host["started_from"]}
         for folder, lengths in zip(self.folders, saved.host["files"], strict=True):
             folder.cut_back(lengths)
         self.progress.say(f"resumed at step {saved.clock}")
+
+    def _start_lanes(self) -> None:
+        """Lanes that go on from an earlier run take its networks; where that run failed, so do they."""
+        begun = {}
+        for lane, folder in enumerate(self.folders):
+            out = folder.path.parent
+            if starts.failed(folder.config, out):
+                self.cohort.failures[lane] = ("run it goes on from", 0)
+            elif (start := starts.load(folder.config, out)) is not None:
+                begun[lane] = start.arrays
+                self.started_from[lane] = dict(start.about)
+        if begun:
+            self.cohort.start(begun)
 
     def _finish(self) -> None:
         """The last evaluation, fresh episodes of the final policy, and everything a result needs."""
@@ -264,7 +285,7 @@ class Trainer:
         if cohort.alive.any() and plan.final_episodes:
             final = evaluate(
                 cohort.policies(), cohort.tasks, cohort.seeds, plan.final_episodes, 0,
-                index=plan.source_steps // plan.eval_interval + 1, threads=self.threads,
+                index=plan.length // plan.eval_interval + 1, threads=self.threads,
             )  # fmt: skip
         self._write_policies()
         for folder in self.folders:
@@ -302,6 +323,10 @@ class Trainer:
                 "target_steps": cohort.target_rows,
                 "updates": cohort.updates,
             }
+            if lane in self.started_from:
+                about_run["start_from"] = self.started_from[lane]
+            if cohort.source_data is not None:
+                about_run["source_data"] = cohort.source_data.about
             if failure:
                 about_run["failure"] = {"quantity": failure[0], "step": failure[1]}
             folder.write_json("provenance.json", about | about_run)

@@ -15,8 +15,6 @@ from offdyn.experiments.train import Stop, Stopped
 from offdyn.methods.recipes import recipe
 from offdyn.types import Spec
 
-from ..probes import never
-
 BRIEF = {
     "source_steps": 480,
     "bodies": 5,
@@ -42,13 +40,17 @@ def _start(generator: np.random.Generator) -> np.ndarray:
     return generator.uniform(-1.0, 1.0, 2)
 
 
+def _fallen(after: Any) -> Any:
+    return after[..., 0] > 1.6
+
+
 def _push(state: np.ndarray, action: np.ndarray, shifted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     after = np.clip(state + np.where(shifted, -0.4, 0.5)[:, None] * action, -2.0, 2.0)
-    return after, 1.0 - np.square(after).sum(1), after[:, 0] > 1.6
+    return after, 1.0 - np.square(after).sum(1), _fallen(after)
 
 
 # A point that is pushed about, backwards in the target; it falls off one edge, and episodes are cut after 17 steps.
-PUSH = World("push", Spec(2, 2, 2, 17, never), _start, _push)
+PUSH = World("push", Spec(2, 2, 2, 17, _fallen), _start, _push)
 
 
 def small(method: str) -> dict[str, Any]:

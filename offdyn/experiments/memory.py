@@ -1,0 +1,40 @@
+"""How many rows a cohort keeps, and whether they fit."""
+
+from collections.abc import Sequence
+
+import jax
+
+from ..data.replay import row_width
+from ..domains import pairs
+from ..errors import OffdynError
+from .config import RunConfig, Schedule
+
+
+def capacities(plan: Schedule) -> tuple[int, int]:
+    """Rows of the source and of the target replay; one unused row where a domain is not collected."""
+    source = min(plan.replay_size, plan.source_steps) if plan.source_bodies else 1
+    target = min(plan.replay_size, plan.target_budget)
+    return source, max(target, 1)
+
+
+def check_memory(runs: Sequence[RunConfig]) -> None:
+    """Refuse replays that cannot fit, before anything is trained."""
+    lanes, width = len(runs), row_width(pairs.spec_of(runs[0].task))
+    source, target = capacities(runs[0].schedule)
+    needed = 4 * lanes * width * (source + target)  # a dataset, of which there is one copy for all, is small beside it
+    device = jax.devices()[0]
+    free = (device.memory_stats() or {}).get("bytes_limit") if device.platform != "cpu" else _free_memory()
+    if free is not None and needed > 0.9 * free:
+        raise OffdynError(
+            f"the replays of {lanes} runs need {needed / 2**30:.1f} GiB ({source + target} rows of {4 * width} bytes "
+            f"each), this {device.platform} has {free / 2**30:.1f} GiB: lower replay_size, or train fewer seeds or "
+            "tasks at a time"
+        )
+
+
+def _free_memory() -> int | None:
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None
