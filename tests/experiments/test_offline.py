@@ -194,3 +194,9 @@ def test_presets_have_their_own_fields_for_a_dataset_whatever_the_task() -> None
         assert (config.hyper.penalty, config.hyper.cloning, config.hyper.balance) == (1.0, True, 5.0)
         assert (config.schedule.collects, config.schedule.rows, notices) == ("target", "both", [])
     assert build("ant-short-feet", "sac+bc", settings={"source_data": "some-rows"})[0].hyper.penalty == 0.0
+
+
+def test_a_preset_may_have_fields_for_a_dataset_by_task() -> None:
+    tasks = ("hopper-big-head", "halfcheetah-no-thighs")
+    built = [build(task, "vgdf+bc", "released", settings={"source_data": "some-rows"})[0] for task in tasks]
+    assert [config.hyper.balance for config in built] == [10.0, 5.0]
