@@ -1,0 +1,1 @@
+"""From finished (and half-finished) runs to numbers, tables, figures and one page."""
