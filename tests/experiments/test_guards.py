@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from offdyn.domains import pairs
 from offdyn.domains.worlds import World
 from offdyn.errors import OffdynError
-from offdyn.experiments import cohorts
+from offdyn.experiments import cohorts, memory
 from offdyn.experiments.config import build
 from offdyn.experiments.train import start
 from offdyn.methods import recipes
@@ -182,7 +182,7 @@ def test_a_cohort_all_of_whose_runs_failed_ends(tmp_path: Path) -> None:
 def test_too_little_memory_is_told_with_figures_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cohorts, "_free_memory", lambda: 2**20)
+    monkeypatch.setattr(memory, "_free_memory", lambda: 2**20)
     many = [run(seed=seed, source_steps=480_000, minimum_rows=4) for seed in range(3)]
     with pytest.raises(OffdynError) as told:
         start(many, tmp_path / "out")
@@ -196,9 +196,9 @@ def test_too_little_memory_is_told_with_figures_before_anything_is_made(
 def test_enough_memory_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     one = run(source_steps=480_000)
     needed = 528_000 * 8 * 4
-    monkeypatch.setattr(cohorts, "_free_memory", lambda: 2 * needed)
-    cohorts.check_memory([one])
-    monkeypatch.setattr(cohorts, "_free_memory", lambda: needed)
+    monkeypatch.setattr(memory, "_free_memory", lambda: 2 * needed)
+    memory.check_memory([one])
+    monkeypatch.setattr(memory, "_free_memory", lambda: needed)
     with pytest.raises(OffdynError, match="lower replay_size"):
-        cohorts.check_memory([one])
-    cohorts.check_memory([dataclasses.replace(one, schedule=dataclasses.replace(one.schedule, replay_size=1000))])
+        memory.check_memory([one])
+    memory.check_memory([dataclasses.replace(one, schedule=dataclasses.replace(one.schedule, replay_size=1000))])
