@@ -1,4 +1,4 @@
-"""The command line: offdyn list | train | resume | evaluate | check | collect.
+"""The command line: offdyn list | train | resume | evaluate | check | collect | study | tune | report.
 
 Exit codes: 0 done, 1 a run or a check failed, 2 a mistake in what was asked for, 75 stopped and saved (resume
 continues).
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import __version__, collect_command
+from . import __version__, collect_command, study_command, tune_command
 from .errors import OffdynError
 
 DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 75
@@ -79,7 +79,13 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--robot", metavar="R", help="the robot, or the task, that made the data")
     check.add_argument("--json", action="store_true", help="all findings as one object")
 
+    report = commands.add_parser("report", help="a page with tables and figures of all runs below some folders")
+    report.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="folders of runs, finished or not")
+    report.add_argument("--out", type=Path, required=True, metavar="REPORT", help="folder for index.html and its files")
+
     collect_command.add_arguments(commands.add_parser("collect", help="make datasets, by name or of any policy"))
+    study_command.add_arguments(commands.add_parser("study", help="all runs of a table or figure, in one command"))
+    tune_command.add_arguments(commands.add_parser("tune", help="search scalars of a method under a target budget"))
     return root
 
 
@@ -87,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake is a sentence, not a traceback."""
     asked = parser().parse_args(arguments)
     commands = {"list": list_all, "train": train, "resume": resume, "evaluate": evaluate, "check": check}
-    commands["collect"] = collect_command.run
+    commands |= {"collect": collect_command.run, "study": study_command.run, "report": report, "tune": tune_command.run}
     try:
         return commands[asked.command](asked)
     except OffdynError as error:
@@ -246,6 +252,17 @@ def check(asked: argparse.Namespace) -> int:
     report = examine(asked.wanted, asked.robot)
     print(report.to_json() if asked.json else report)
     return FAILED if report.fatal else DONE
+
+
+def report(asked: argparse.Namespace) -> int:
+    from .report.write import write
+
+    summary, notices = write(asked.folders, asked.out)
+    print(summary)
+    for notice in notices:
+        print(f"  {notice.what}")
+    print(f"Look at {asked.out / 'index.html'}")
+    return DONE
 
 
 def _read_config(path: Path) -> dict[str, Any]:

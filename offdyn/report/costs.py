@@ -1,0 +1,112 @@
+"""The tables beside the results: how fast and how steadily runs learned, and what they cost in time."""
+
+from typing import Any
+
+import numpy as np
+
+from .cells import Comparison, reference
+from .results import key, lead, lead_of, words_of
+from .runs import Run
+from .statistics import area_under_curve, median_steps, steps_to_reach, stuck_level, stuck_share
+from .tables import Entry, Table, shown
+
+HALFWAY = 50.0  # normalised score
+
+
+def tables_of(comparison: Comparison) -> list[Table]:
+    """Every table that the comparison has numbers for."""
+    return [table for table in (learning(comparison), run_time(comparison)) if table is not None]
+
+
+def learning(comparison: Comparison) -> Table | None:
+    """How fast, how steadily."""
+    rows, records = [], []
+    for row in comparison.rows:
+        cells = [cell for label in comparison.labels if (cell := comparison.cell(row, label)) and cell.finished]
+        low, high = reference(row.task) or (0.0, None)
+        level = None if high is None else low + HALFWAY / 100 * (high - low)
+        stuck_below = stuck_level(np.concatenate([cell.finals for cell in cells]), low) if cells else 0.0
+        for cell in cells:
+            curves = [_curve(run) for run in cell.finished if drawable(run)]
+            areas = [float(area_under_curve(*curve)) for curve in curves if len(curve[0]) > 1]
+            reached = [None if level is None else steps_to_reach(*curve, level) for curve in curves if len(curve[0])]
+            arrived = sum(steps is not None for steps in reached)
+            median = median_steps(reached) if reached else None
+            stuck = stuck_share(cell.finals, stuck_below)
+            of = f"{arrived} of {len(reached)} runs"
+            numbers = [
+                Entry(shown(float(np.mean(areas)) if areas else None)),
+                Entry(shown(median), (of,) if level is not None and reached else ()),
+                Entry(f"{round(stuck * len(cell.finals))} of {len(cell.finals)}", (f"below {stuck_below:.0f}",)),
+            ]
+            rows.append([*lead_of(row), Entry(cell.label), *numbers])
+            records.append(
+                key(row, cell.label)
+                | {"area under the curve": float(np.mean(areas)) if areas else None, "level": level}
+                | {"median target steps to the level": median, "runs that reached it": arrived if level else None}
+                | {"stuck below": stuck_below, "share of stuck runs": stuck}
+            )
+    if not rows:
+        return None
+    caption = (
+        "Area under the curve: the mean return over the target steps of the run. Steps: to the first evaluation at a "
+        f"normalised score of {HALFWAY:g}, median over finished runs. Stuck: final return below a quarter of the way "
+        "from the low reference (or 0) to the median of all finished runs on the task."
+    )
+    head = [*lead(comparison), "method", "area under the curve", f"target steps to {HALFWAY:g} %", "stuck runs"]
+    return Table(
+        f"{comparison.kind}-learning", f"Learning, {comparison.kind} source", caption, head, rows, records,
+        words=words_of(comparison) + 1, sortable=True,
+    )  # fmt: skip
+
+
+def run_time(comparison: Comparison) -> Table | None:
+    """What the runs cost."""
+    rows, records = [], []
+    for row in comparison.rows:
+        for label in comparison.labels:
+            cell = comparison.cell(row, label)
+            timed = [r for r in cell.runs if r.provenance.get("wall_seconds")] if cell else []
+            if not timed:
+                continue
+            seconds = [float(r.provenance["wall_seconds"]) for r in timed]
+            rates = [r.provenance.get("updates", 0) / s for r, s in zip(timed, seconds, strict=True)]
+            lanes = sorted({int(r.provenance.get("lanes_in_cohort", 1)) for r in timed})
+            machines = sorted({_machine(r.provenance) for r in timed})
+            texts = [f"{np.mean(seconds):.0f}", f"{np.mean(rates):.0f}", ", ".join(map(str, lanes))]
+            rows.append([*lead_of(row), Entry(label), *map(Entry, texts), Entry("; ".join(machines))])
+            records.append(
+                key(row, label)
+                | {"runs": len(timed), "wall seconds": float(np.mean(seconds)), "updates per second": np.mean(rates)}
+                | {"runs at once": " ".join(map(str, lanes)), "machine": "; ".join(machines)}
+            )
+    if not rows:
+        return None
+    caption = (
+        "Wall clock of a run so far, evaluations and compiling included, mean over its seeds. Runs of one cohort share "
+        "the device and the clock, so that updates per second are those of each of the runs at once."
+    )
+    head = [*lead(comparison), "method", "wall seconds", "updates per second", "runs at once", "machine"]
+    return Table(
+        f"{comparison.kind}-run-time", f"Run time, {comparison.kind} source", caption, head, rows, records,
+        words=words_of(comparison) + 1, sortable=True,
+    )  # fmt: skip
+
+
+def drawable(run: Run) -> bool:
+    """Whether it learned over target steps, so that its curve has an extent."""
+    steps = run.column("target_steps")
+    return len(steps) > 1 and bool(steps[-1] > steps[0])
+
+
+def _curve(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """(target steps, returns), one evaluation for each number of steps."""
+    steps, returns = run.column("target_steps"), run.column("target_return_mean")
+    kept = np.isfinite(returns) & np.append(np.diff(steps) > 0, True)
+    return steps[kept], returns[kept]
+
+
+def _machine(provenance: Any) -> str:
+    device, machine = provenance.get("device") or {}, provenance.get("machine") or {}
+    cores = f"{machine.get('cores', '?')} cores of {machine.get('processor', '?')}"
+    return f"{device.get('kind', 'device unknown')}, {cores}"

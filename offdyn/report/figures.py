@@ -1,0 +1,250 @@
+"""The figures: learning curves, the correction over time, parameter studies; each panel for the page, all in a file."""
+
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .bootstrap import estimate, performance_profile
+from .cells import Cell, Comparison, Row
+from .costs import drawable
+from .results import shared_scores
+from .runs import Run
+from .statistics import mean
+from .studies import Study, studies
+
+# Okabe and Ito's colours but yellow, which is too pale for lines: told apart by the colour-blind too. Four dashes
+# and seven colours repeat only after 28 columns.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.5), (6, 1.5, 1.2, 1.5))
+RESAMPLES = 1000  # of the bands, at every point of every curve
+PANEL = (4.4, 3.1)  # inches
+LOOK: Any = {
+    "svg.hashsalt": "offdyn", "pdf.fonttype": 42, "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Style:
+    label: str
+    colour: str
+    dashes: tuple[float, ...]
+
+    @property
+    def line(self) -> Any:
+        """As matplotlib takes it."""
+        return (0, self.dashes) if self.dashes else "-"
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    draw: Callable[[Any], None]  # on matplotlib's axes
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels with one legend."""
+
+    name: str
+    title: str
+    caption: str
+    panels: Sequence[Panel]
+    legend: Sequence[Style]
+
+
+def styles(labels: Sequence[str]) -> dict[str, Style]:
+    return {
+        label: Style(label, COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)])
+        for index, label in enumerate(labels)
+    }
+
+
+def figures_of(comparison: Comparison) -> list[Figure]:
+    """Every figure that the comparison has curves for."""
+    made = [learning_curves(comparison), corrections(comparison), profiles(comparison)]
+    made += map(parameter_study, studies(comparison))
+    return [figure for figure in made if figure is not None]
+
+
+def learning_curves(comparison: Comparison) -> Figure | None:
+    """Target return over target steps."""
+    caption = (
+        "Bold: mean over the seeds as far as all of them have come, with its 95 % bootstrap interval (of three or "
+        "more). Thin: every seed; one that failed ends in a cross and is in no mean. A level line without a curve: "
+        "final return of a method that does not learn in the target."
+    )
+    return _over_time(comparison, "target_return_mean", "curves", "Learning curves", "return in the target", caption)
+
+
+def corrections(comparison: Comparison) -> Figure | None:
+    """What a method deducts from the reward of source rows."""
+    caption = (
+        "Mean deduction from the reward of a source row; methods that deduct nothing are not shown. Lines as above."
+    )
+    title, unit = "The correction over time", "deducted per source row"
+    return _over_time(comparison, "penalty_mean", "correction", title, unit, caption, _deducts)
+
+
+def _deducts(run: Run) -> bool:
+    values = run.column("penalty_mean")
+    return bool(np.any(np.nan_to_num(values) != 0))
+
+
+def _over_time(
+    comparison: Comparison,
+    column: str,
+    name: str,
+    title: str,
+    unit: str,
+    caption: str,
+    wanted: Callable[[Run], bool] = lambda run: True,
+) -> Figure | None:
+    look = styles(comparison.labels)
+    panels, used = [], set[str]()
+    for row in comparison.rows:
+        cells = [c for label in comparison.labels if (c := comparison.cell(row, label)) and any(map(wanted, c.runs))]
+        cells = [cell for cell in cells if any(len(run.column(column)) for run in cell.runs)]
+        if cells:
+            used |= {cell.label for cell in cells}
+            panels.append(Panel(row.name, _curves_on(cells, look, column, unit)))
+    legend = [look[label] for label in comparison.labels if label in used]
+    if not panels:
+        return None
+    return Figure(f"{comparison.kind}-{name}", f"{title}, {comparison.kind} source", caption, panels, legend)
+
+
+def _curves_on(cells: Sequence[Cell], look: dict[str, Style], column: str, unit: str) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        for cell in cells:
+            _draw_cell(axes, cell, look[cell.label], column)
+        axes.set(xlabel="steps in the target", ylabel=unit)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
+
+    return draw
+
+
+def _draw_cell(axes: Any, cell: Cell, style: Style, column: str) -> None:
+    moving = [run for run in cell.runs if drawable(run)]
+    if not moving:
+        if column == "target_return_mean" and len(cell.finals):
+            axes.axhline(cell.finals.mean(), color=style.colour, linestyle=style.line, linewidth=1.4)
+        return
+    for run in moving:
+        steps, values = run.column("target_steps"), run.column(column)
+        axes.plot(steps, values, color=style.colour, linewidth=0.7, alpha=0.6)
+        if run.state == "failed":
+            axes.plot(steps[-1:], values[-1:], "x", color=style.colour, markersize=6)
+    steps, values = together([run for run in moving if run.state != "failed"], column)
+    if len(steps):
+        found = estimate(values, mean, resamples=RESAMPLES)
+        axes.plot(steps, found.value, color=style.colour, linestyle=style.line, linewidth=1.9)
+        if found.interval is not None:
+            axes.fill_between(steps, *found.interval, color=style.colour, alpha=0.13, linewidth=0)
+
+
+def together(runs: Sequence[Run], column: str) -> tuple[np.ndarray, np.ndarray]:
+    """The steps at which all runs were evaluated, and [steps, runs] their values; points without a number left out."""
+    curves = []
+    for run in runs:
+        steps, values = run.column("target_steps"), run.column(column)
+        curves.append(dict(zip(steps[np.isfinite(values)], values[np.isfinite(values)], strict=True)))
+    shared = sorted(set.intersection(*map(set, curves))) if curves else []
+    return np.array(shared), np.array([[curve[step] for curve in curves] for step in shared])
+
+
+def profiles(comparison: Comparison) -> Figure | None:
+    """Share of runs above every score."""
+    by_label = shared_scores(comparison)
+    if len(by_label) < 2:
+        return None
+    look = styles(comparison.labels)
+    thresholds = np.linspace(0.0, max(100.0, *(s.max() for scores in by_label.values() for s in scores.values())), 101)
+
+    def draw(axes: Any) -> None:
+        for label, scores in by_label.items():
+            found = performance_profile(scores, thresholds, resamples=RESAMPLES)
+            axes.plot(thresholds, found.value, color=look[label].colour, linestyle=look[label].line, linewidth=1.9)
+            if found.interval is not None:
+                axes.fill_between(thresholds, *found.interval, color=look[label].colour, alpha=0.13, linewidth=0)
+        axes.set(xlabel="normalised score", ylabel="share of runs above it", ylim=(0, 1.02))
+
+    tasks = len(next(iter(by_label.values())))
+    caption = (
+        f"Of the {tasks} task(s) on which every column has a finished run: the share of runs whose final score lies "
+        "above a value, every task counting the same, with its 95 % bootstrap interval. Higher is better."
+    )
+    title = f"Performance profile, {comparison.kind} source"
+    panels = [Panel(f"{tasks} task(s)", draw)]
+    return Figure(f"{comparison.kind}-profile", title, caption, panels, [look[label] for label in by_label])
+
+
+def parameter_study(study: Study) -> Figure:
+    """Final return over a setting."""
+    look = styles(study.lines)
+
+    def on(row: Row) -> Callable[[Any], None]:
+        def draw(axes: Any) -> None:
+            values = study.values(row)
+            for index, line in enumerate(study.lines):
+                points = study.points.get((row, line), {})
+                aside = 0.06 * (index - (len(study.lines) - 1) / 2)  # so that no bar hides another
+                at = [values.index(value) + aside for value in sorted(points)]
+                finals = [points[value] for value in sorted(points)]
+                for x, some in zip(at, finals, strict=True):
+                    axes.plot([x] * len(some), some, "o", color=look[line].colour, markersize=3, alpha=0.5)
+                    if (band := estimate(some, mean).interval) is not None:
+                        axes.plot([x, x], band, color=look[line].colour, linewidth=3, alpha=0.3)
+                means = [some.mean() for some in finals]
+                axes.plot(at, means, color=look[line].colour, linestyle=look[line].line, linewidth=1.9)
+            axes.set(xlabel=study.setting.replace("_", " "), ylabel="final return in the target")
+            axes.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+
+        return draw
+
+    caption = (
+        f"Runs of {study.method} that differ in {study.setting.replace('_', ' ')}. Line: mean of the final returns; "
+        "bar: its 95 % bootstrap interval (of three or more); dots: every finished seed. Values are evenly spaced."
+    )
+    panels = [Panel(row.name, on(row)) for row in study.rows]
+    title = f"{study.method}: {study.setting.replace('_', ' ')}, {study.kind} source"
+    name = re.sub(r"[^A-Za-z0-9_+-]", "_", f"{study.kind}-{study.method}-{study.setting}")
+    return Figure(name, title, caption, panels, list(look.values()))
+
+
+def save(figure: Figure, out: Path) -> list[tuple[str, bytes]]:
+    """PNG and PDF of the whole figure; (title, SVG) of every panel."""
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
+
+    with matplotlib.rc_context(LOOK):
+        columns = min(4, math.ceil(math.sqrt(len(figure.panels))))
+        rows = math.ceil(len(figure.panels) / columns)
+        canvas = Canvas(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.7), layout="constrained")
+        grid = canvas.subplots(rows, columns, squeeze=False).ravel()
+        for axes, panel in zip(grid, figure.panels, strict=False):
+            panel.draw(axes)
+            axes.set_title(panel.title)
+        for axes in grid[len(figure.panels) :]:
+            axes.set_visible(False)
+        handles = [
+            Line2D([], [], color=s.colour, linestyle=s.line, label=s.label, linewidth=1.9) for s in figure.legend
+        ]
+        canvas.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5)
+        canvas.savefig(out / f"{figure.name}.png", dpi=130, metadata={"Software": None})
+        canvas.savefig(out / f"{figure.name}.pdf", metadata={"CreationDate": None})
+        return [(panel.title, _svg(panel, Canvas)) for panel in figure.panels]
+
+
+def _svg(panel: Panel, canvas_type: Any) -> bytes:
+    canvas = canvas_type(figsize=PANEL, layout="constrained")
+    panel.draw(canvas.subplots())
+    written = io.BytesIO()
+    canvas.savefig(written, format="svg", metadata={"Date": None}, transparent=True)
+    return written.getvalue()

@@ -1,0 +1,232 @@
+"""The tables of a comparison: final returns in the paper's layout, normalised scores, aggregates, who beats whom."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import published
+from .bootstrap import Estimate, estimate
+from .cells import Cell, Comparison, Row, reference
+from .comparison import compare, smallest_p
+from .statistics import iqm, mean, median_task, normalised, optimality_gap, std
+from .tables import DASH, Entry, Table, shown, shown_interval
+
+MEASURE = (
+    "Each run counts once, with the mean return of its final policy over fresh target episodes; never its best "
+    "checkpoint. Large: mean ± std over seeds (population std). Small: interquartile mean with its 95 % bootstrap "
+    "interval, which fewer than 3 runs do not have, and n, the number of finished runs (of all)."
+)
+MANY_COLUMNS = 8  # above which only pairs with PAR are compared
+LEVEL = 0.05  # of significance
+
+
+def tables_of(comparison: Comparison) -> list[Table]:
+    """Every table that the comparison has numbers for."""
+    made = [returns(comparison), scores(comparison), aggregates(comparison), improvements(comparison)]
+    return [table for table in made if table is not None]
+
+
+def returns(comparison: Comparison) -> Table:
+    """Rows tasks, columns methods, the paper's own column beside ours."""
+    head, rows, records, suspicions = lead(comparison), [], [], set[str]()
+    columns = _columns(comparison)
+    for row in comparison.rows:
+        line = lead_of(row)
+        for label, paper_method in columns:
+            if paper_method is not None:
+                printed = published.find(row.source, row.task, paper_method)
+                suspicions |= {printed.suspect} if printed else set()
+                line.append(Entry(str(printed) if printed else DASH, ("n 5",) if printed else (), "printed"))
+                continue
+            cell = comparison.cell(row, label)
+            line.append(_entry(cell, cell.finals, 0) if cell else Entry(DASH))
+            if cell:
+                printed = published.find(row.source, row.task, cell.method)
+                records.append(_record(cell, label, cell.finals) | _paper_record(printed))
+        rows.append([*line, _tuning(comparison, row)])
+    head += [f"{method} as published" if method else label for label, method in columns]
+    notes = [published.REASONS[suspect] for suspect in ("likely", "unclear") if suspect in suspicions]
+    if comparison.kind == "online":
+        notes.append(published.ONLINE_NOTE)
+    else:
+        notes.append("The paper's datasets are D4RL's, its numbers mean ± std over 5 seeds; ours are the named ones.")
+    return Table(
+        f"{comparison.kind}-returns", f"Final return in the target, {comparison.kind} source", MEASURE,
+        [*head, "target steps spent on tuning"], rows, records, notes, words=words_of(comparison),
+        tinted=frozenset(f"{method} as published" for _, method in columns if method),
+    )  # fmt: skip
+
+
+def scores(comparison: Comparison) -> Table | None:
+    """The same on the scale of the references."""
+    rows, records, bounds = [], [], []
+    for row in comparison.rows:
+        low_high = reference(row.task)
+        if low_high is None:
+            continue
+        line = lead_of(row)
+        bounds.append(f"{row.task} {low_high[0]:g} and {low_high[1]:g}")
+        for label in comparison.labels:
+            cell = comparison.cell(row, label)
+            values = normalised(cell.finals, *low_high) if cell else np.empty(0)
+            line.append(_entry(cell, values, 1) if cell else Entry(DASH))
+            records += [_record(cell, label, values)] if cell else []
+        rows.append(line)
+    if not rows:
+        return None
+    caption = "100 (return - low) / (high - low), with low and high the references of the task; otherwise as above."
+    return Table(
+        f"{comparison.kind}-normalised", f"Normalised score, {comparison.kind} source", caption,
+        [*lead(comparison), *comparison.labels], rows, records,
+        [f"References, low and high: {'; '.join(dict.fromkeys(bounds))}."], words=words_of(comparison),
+    )  # fmt: skip
+
+
+def aggregates(comparison: Comparison) -> Table | None:
+    """Over the tasks that all columns have finished runs of."""
+    by_label = shared_scores(comparison)
+    if not by_label:
+        return None
+    named = {"IQM": iqm, "mean": mean, "median of tasks": median_task, "optimality gap": optimality_gap}
+    rows, records = [], []
+    for label, tasks in by_label.items():
+        shared, runs = len(tasks), sum(map(len, tasks.values()))
+        found: dict[str, Estimate] = {name: estimate(tasks, statistic) for name, statistic in named.items()}
+        entries = [Entry(shown(f.value, 1), (shown_interval(f.interval, 1).strip(),)) for f in found.values()]
+        rows.append([Entry(label), Entry(str(shared)), Entry(str(runs)), *entries])
+        record = {"method": label, "tasks": shared, "runs": runs}
+        for name, f in found.items():
+            low, high = f.interval or (None, None)
+            record |= {name: float(f.value), f"{name} low": low, f"{name} high": high}
+        records.append(record)
+    caption = (
+        f"Over the {shared} task(s) on which every column has a finished run; 95 % intervals from a bootstrap "
+        "that redraws the seeds within each task. Optimality gap: how far runs fall short of 100 on average."
+    )
+    return Table(
+        f"{comparison.kind}-aggregate", f"Normalised score over all tasks, {comparison.kind} source", caption,
+        ["method", "tasks", "runs", *named], rows, records,
+    )  # fmt: skip
+
+
+def improvements(comparison: Comparison) -> Table | None:
+    """Every two columns on the tasks they share."""
+    labels = comparison.labels
+    by_label: dict[str, dict[str, np.ndarray]] = {}
+    for label in labels:
+        finished = {cell.row.name: cell.finals for cell in comparison.column(label) if len(cell.finals)}
+        by_label |= {label: finished} if finished else {}
+    pairs = compare(by_label)
+    if len(labels) > MANY_COLUMNS:
+        chief = [label for label in labels if label.split(",")[0] == "par"]
+        pairs = [pair for pair in pairs if chief and chief[0] in (pair.first, pair.second)]
+    if not pairs:
+        return None
+    rows, records = [], []
+    for first, second, improvement, tests in pairs:
+        better = sum(test.p_holm < LEVEL and test.difference > 0 for test in tests)
+        worse = sum(test.p_holm < LEVEL and test.difference < 0 for test in tests)
+        # Holm multiplies the smallest p-value by the number of tasks: if that one cannot pass, none can.
+        hopeless = min(smallest_p(*test.runs) for test in tests) * len(tests) >= LEVEL
+        chance = Entry(f"{improvement.value:.2f}", (shown_interval(improvement.interval, 2).strip(),))
+        undecided = Entry(str(len(tests) - better - worse), hopeless * ("too few seeds to decide",))
+        numbers = [Entry(str(len(tests))), chance, Entry(str(better)), Entry(str(worse)), undecided]
+        rows.append([Entry(first), Entry(second), *numbers])
+        records += [
+            {"first": first, "second": second, "task": t.task, "first runs": t.runs[0], "second runs": t.runs[1]}
+            | {"difference of means": t.difference, "improvement": t.improvement, "p": t.p_value, "p Holm": t.p_holm}
+            for t in tests
+        ]
+    caption = (
+        "The chance that a run of the first beats a run of the second on the same task (0.5: no difference), averaged "
+        "over tasks. Then: on how many tasks the first is better or worse at the 5 % level, by Mann-Whitney tests with "
+        "Holm's correction over the tasks."
+    )
+    return Table(
+        f"{comparison.kind}-improvement", f"Is one better than the other? {comparison.kind} source", caption,
+        ["first", "second", "tasks", "first beats second", "better on", "worse on", "undecided on"], rows, records,
+        words=2,
+    )  # fmt: skip
+
+
+def _columns(comparison: Comparison) -> list[tuple[str, str | None]]:
+    """(label, None) for ours; after the last one of a method, (its label, the method) for the paper's."""
+    method_of = {cell.label: cell.method for cell in comparison.cells}
+    labels = comparison.labels
+    columns: list[tuple[str, str | None]] = []
+    for index, label in enumerate(labels):
+        columns.append((label, None))
+        method = method_of[label]
+        last = method not in {method_of[later] for later in labels[index + 1 :]}
+        if last and any(published.find(row.source, row.task, method) for row in comparison.rows):
+            columns.append((label, method))
+    return columns
+
+
+def shared_scores(comparison: Comparison) -> dict[str, dict[str, np.ndarray]]:
+    """By column, normalised final scores of the tasks that no column lacks; {} where there is no such task."""
+    by_label = {label: scores for label in comparison.labels if (scores := _scores(comparison, label))}
+    shared = set.intersection(*map(set, by_label.values())) if by_label else set()
+    return {label: {task: scores[task] for task in shared} for label, scores in by_label.items()} if shared else {}
+
+
+def _scores(comparison: Comparison, label: str) -> dict[str, np.ndarray]:
+    """Normalised final scores by row, where there are any."""
+    cells = [(cell, reference(cell.row.task)) for cell in comparison.column(label)]
+    return {cell.row.name: normalised(cell.finals, *bounds) for cell, bounds in cells if bounds and len(cell.finals)}
+
+
+def words_of(comparison: Comparison) -> int:
+    return len(lead(comparison))
+
+
+def lead(comparison: Comparison) -> list[str]:
+    return ["task"] if comparison.kind == "online" else ["source", "task"]
+
+
+def lead_of(row: Row) -> list[Entry]:
+    return [Entry(row.task)] if row.kind == "online" else [Entry(row.source), Entry(row.task)]
+
+
+def key(row: Row, label: str) -> dict[str, Any]:
+    return {"source": row.source, "task": row.task, "method": label}
+
+
+def _entry(cell: Cell, values: np.ndarray, digits: int) -> Entry:
+    n = f"n {len(values)}" if len(values) == len(cell.runs) else f"n {len(values)} of {len(cell.runs)}"
+    if not len(values):
+        so_far = [r.last_return for r in cell.runs if r.last_return is not None]
+        last = (f"last evaluations so far: {np.mean(so_far):.0f}",) if so_far and digits == 0 else ()
+        return Entry(DASH, (n, *last), "missing")
+    found = estimate(values, iqm)
+    middle = f"IQM {shown(found.value, digits)}{shown_interval(found.interval, digits)}"
+    css = "missing" if len(values) < len(cell.runs) else ""
+    return Entry(f"{mean(values):.{digits}f} ± {std(values):.{digits}f}", (middle, n), css)
+
+
+def _record(cell: Cell, label: str, values: np.ndarray) -> dict[str, Any]:
+    record = key(cell.row, label) | {"preset": cell.preset, "finished": len(values), "runs": len(cell.runs)}
+    if not len(values):
+        return record
+    found = estimate(values, iqm)
+    low, high = found.interval or (None, None)
+    numbers = {"mean": float(mean(values)), "std": float(std(values)), "iqm": float(found.value)}
+    return record | numbers | {"iqm low": low, "iqm high": high, "tuning target steps": _tuned(cell.runs)}
+
+
+def _paper_record(printed: published.Published | None) -> dict[str, Any]:
+    if printed is None:
+        return {"paper mean": None, "paper std": None, "paper suspect": None}
+    return {"paper mean": printed.mean, "paper std": printed.std, "paper suspect": printed.suspect}
+
+
+def _tuned(runs: Sequence[Any]) -> int | None:
+    known = {run.tuning_steps for run in runs} - {None}
+    return max(known) if known else None
+
+
+def _tuning(comparison: Comparison, row: Row) -> Entry:
+    cells = [cell for label in comparison.labels if (cell := comparison.cell(row, label))]
+    known = [f"{cell.label}: {steps}" for cell in cells if (steps := _tuned(cell.runs)) is not None]
+    return Entry("; ".join(known) or DASH)

@@ -1,0 +1,118 @@
+"""A table once, written three ways: HTML for the page, LaTeX for a paper, CSV with every number for a program."""
+
+import csv
+import html
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .published import MARKS
+
+DASH = "–"
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", MARKS["likely"]: r"$^\dagger$",
+    MARKS["unclear"]: r"$^\ddagger$", DASH: "--", "·": r"$\cdot$", "<": r"$<$", ">": r"$>$",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one place of a table: the number, and beneath it, smaller, what qualifies it."""
+
+    text: str
+    small: tuple[str, ...] = ()
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of entries; `records` hold the same as plain numbers."""
+
+    name: str  # of its files
+    title: str
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+    records: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+    words: int = 1  # leading columns that hold words, not numbers
+    sortable: bool = False
+    tinted: frozenset[str] = field(default_factory=frozenset)  # heads of columns that are not ours
+
+    def to_html(self) -> str:
+        tinted = {index for index, head in enumerate(self.head) if head in self.tinted}
+
+        def cell(tag: str, index: int, content: str, css: str = "") -> str:
+            names = [css, "word" if index < self.words else "", "paper" if index in tinted else ""]
+            shown = " ".join(name for name in names if name)
+            scope = f' scope="{"col" if tag == "th" and not css else "row"}"' if tag == "th" else ""
+            return f"<{tag}{scope}{f' class={chr(34)}{shown}{chr(34)}' if shown else ''}>{content}</{tag}>"
+
+        def inside(entry: Entry) -> str:
+            small = "".join(f"<small>{html.escape(line)}</small>" for line in entry.small)
+            return html.escape(entry.text) + small
+
+        head = "".join(cell("th", index, html.escape(name)) for index, name in enumerate(self.head))
+        body = "\n".join(
+            "<tr>" + "".join(cell("td", index, inside(e), e.css) for index, e in enumerate(row)) + "</tr>"
+            for row in self.rows
+        )
+        notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in self.notes)
+        sortable = ' class="sortable"' if self.sortable else ""
+        return (
+            f'<section id="{self.name}"><h3>{html.escape(self.title)}</h3><p>{html.escape(self.caption)}</p>\n'
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(self.title)}">'
+            f"<table{sortable}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{notes}\n"
+            f'<p class="files">{files(f"tables/{self.name}", "csv", "tex")}</p></section>'
+        )
+
+    def to_latex(self) -> str:
+        align = "l" * self.words + "r" * (len(self.head) - self.words)
+        lines = [f"% {self.title}. {self.caption}", *(f"% {note}" for note in self.notes)]
+        lines = [latex_comment(line) for line in lines]
+        lines += [rf"\begin{{tabular}}{{{align}}}", r"\hline", " & ".join(map(latex, self.head)) + r" \\", r"\hline"]
+        lines += [" & ".join(map(_latex_entry, row)) + r" \\" for row in self.rows]
+        return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+    def to_csv(self) -> str:
+        return to_csv(self.records)
+
+
+def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Every record a line; what is not known is empty."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for record in records for name in record))
+    writer = csv.DictWriter(text, names, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows({k: "" if v is None else v for k, v in record.items()} for record in records)
+    return text.getvalue()
+
+
+def latex(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def _latex_entry(entry: Entry) -> str:
+    lines = [latex(entry.text), *(rf"\scriptsize {latex(line)}" for line in entry.small if line)]
+    return lines[0] if len(lines) == 1 else r"\shortstack[r]{" + r" \\ ".join(lines) + "}"
+
+
+def latex_comment(line: str) -> str:
+    return re.sub(r"\s+", " ", line)
+
+
+def files(stem: str, *endings: str) -> str:
+    """Links to the same in other formats, which lie beside the page."""
+    return " ".join(f'<a href="{stem}.{ending}" download>{ending.upper()}</a>' for ending in endings)
+
+
+def shown(value: float | None, digits: int = 0) -> str:
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def shown_interval(interval: Any, digits: int = 0) -> str:
+    """[low, high], or nothing where there is none."""
+    return "" if interval is None else f" [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
