@@ -17,11 +17,16 @@ def capacities(plan: Schedule) -> tuple[int, int]:
     return source, max(target, 1)
 
 
+def replay_bytes(runs: Sequence[RunConfig]) -> int:
+    """Device memory of a cohort's replays; a dataset, of which there is one copy for all, is small beside it."""
+    return 4 * len(runs) * row_width(pairs.spec_of(runs[0].task)) * sum(capacities(runs[0].schedule))
+
+
 def check_memory(runs: Sequence[RunConfig]) -> None:
     """Refuse replays that cannot fit, before anything is trained."""
     lanes, width = len(runs), row_width(pairs.spec_of(runs[0].task))
     source, target = capacities(runs[0].schedule)
-    needed = 4 * lanes * width * (source + target)  # a dataset, of which there is one copy for all, is small beside it
+    needed = replay_bytes(runs)
     device = jax.devices()[0]
     free = (device.memory_stats() or {}).get("bytes_limit") if device.platform != "cpu" else _free_memory()
     if free is not None and needed > 0.9 * free:

@@ -55,12 +55,12 @@ class _Pace:
     def describe(self, clock: int, total: int, wall: float) -> str:
         """At most 78 columns."""
         speed = f"{self.speed:.0f}" if self.speed else "?"
-        left = _duration((total - clock) / self.speed) if self.speed else "?"
+        left = duration((total - clock) / self.speed) if self.speed else "?"
         left = "0:00" if clock == total else left
-        return f"step {clock} of {total}   {speed} steps/s a run   {_duration(wall)} so far   {left} left"
+        return f"step {clock} of {total}   {speed} steps/s a run   {duration(wall)} so far   {left} left"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -17,7 +17,7 @@ from .progress import Progress, Quiet
 from .record import RunFolder, exists_already
 from .trainer import Stop, Stopped, Trainer
 
-__all__ = ["Stop", "Stopped", "resume", "start"]
+__all__ = ["Stop", "Stopped", "complete", "resume", "start"]
 COHORTS = "cohorts"  # below OUT
 
 
@@ -95,6 +95,36 @@ def resume(
     found = sorted((out / COHORTS).glob("*/cohort.json"))
     if not found:
         raise OffdynError(f"{out}: nothing to resume there (no {COHORTS}/*/cohort.json); name the --out of a training")
+    return _train_all(_unfinished(found, out), threads, progress or Quiet(), stop or Stop())
+
+
+def complete(
+    runs: Sequence[RunConfig],
+    out: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> list[RunFolder]:
+    """Train the runs of one cohort to their end from wherever they are, and no others of the folder.
+
+    The caller sees to it that no other process begins the same cohort at the same time.
+    """
+    cohorts = group(runs)
+    if len(cohorts) != 1:
+        raise OffdynError(f"expected runs that can share one program, got {len(cohorts)} kinds of them")
+    disk = _cohort_folder(cohorts[0], out)
+    if not (disk / "cohort.json").exists():
+        shutil.rmtree(disk, ignore_errors=True)  # what a kill before its first file may have left
+        start(runs, out, threads=threads, progress=progress, stop=stop)
+    else:
+        trainers = _unfinished([disk / "cohort.json"], out)
+        _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+    return [RunFolder.open(out / run.name) for run in runs]
+
+
+def _unfinished(found: Sequence[Path], out: Path) -> list[tuple[list[RunFolder], CohortFolder]]:
+    """The cohorts, by their cohort.json, that have runs left to do, locked."""
     trainers = []
     for path in found:
         cohort = CohortFolder(path.parent)
@@ -105,8 +135,7 @@ def resume(
         else:
             cohort.finish()  # what a kill at the very end may have left
     # A run that goes on from another comes after it.
-    trainers.sort(key=lambda trainer: any(folder.config.schedule.start_from for folder in trainer[0]))
-    return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+    return sorted(trainers, key=lambda trainer: any(folder.config.schedule.start_from for folder in trainer[0]))
 
 
 def _train_all(

@@ -257,7 +257,7 @@ class Trainer:
         self.updates_at_log = saved.host["updates_at_log"]
         self.updates_at_evaluation = saved.host["updates_at_evaluation"]
         self.wall_before = saved.host["wall"]
-        self.started_from = {lane: about for lane, about in saved.host["started_from"]}
+        self.started_from = {lane: about for lane, about in saved.host.get("started_from", [])}
         for folder, lengths in zip(self.folders, saved.host["files"], strict=True):
             folder.cut_back(lengths)
         self.progress.say(f"resumed at step {saved.clock}")

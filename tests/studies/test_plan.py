@@ -1,0 +1,116 @@
+"""Runs become jobs: one for each cohort, after those they need, and never a run in two of them."""
+
+from pathlib import Path
+
+import pytest
+
+from offdyn.cli import main
+from offdyn.errors import OffdynError
+from offdyn.studies import job as jobs
+from offdyn.studies.job import Status
+from offdyn.studies.plan import plan
+from offdyn.studies.run import Wanted, planned
+from offdyn.studies.scale import scaled
+from offdyn.studies.study import load
+
+from .tiny import PAR, study, write
+
+
+def test_the_online_study_is_one_job_for_each_robot_and_method_and_sac_tune_waits_for_sac_src(tmp_path: Path) -> None:
+    todo = plan(load("online").runs()[0], tmp_path)
+    assert len(todo.left) == 4 * 7  # six methods and sac-src
+    found = {job.id: job for job in todo.left}
+    for job in todo.left:
+        assert len({run.method for run in job.runs}) == 1
+        assert len(job.runs) == (5 if job.runs[0].method == "sac-src" else 10)
+        if job.runs[0].method == "sac-tune":
+            (needed,) = (found[name] for name in job.needs)
+            assert {run.name for run in needed.runs} == {run.schedule.start_from for run in job.runs}
+            assert todo.left.index(needed) < todo.left.index(job)
+        else:
+            assert job.needs == ()
+
+
+def test_at_most_so_many_runs_share_a_job(tmp_path: Path) -> None:
+    runs = study(PAR, seeds=[0, 1, 2, 3, 4]).runs()[0]
+    assert [len(job.runs) for job in plan(runs, tmp_path, lanes=2).left] == [2, 2, 1]
+    with pytest.raises(OffdynError, match="--lanes: expected at least 1"):
+        plan(runs, tmp_path, lanes=0)
+
+
+def test_a_job_that_began_keeps_its_runs_and_one_that_did_not_is_planned_anew(tmp_path: Path) -> None:
+    both, more = (study(PAR, "sac", seeds=seeds).runs()[0] for seeds in ([0, 1], [1, 2]))
+    par, sac = plan(both, tmp_path).left
+    for job in (par, sac):
+        jobs.write(job)
+    jobs.write_status(par.path, Status("stopped"))
+    todo = plan(more, tmp_path)
+    assert todo.unbegun == [sac.path]
+    by_runs = [[(run.method, run.seed) for run in job.runs] for job in todo.left]
+    assert sorted(by_runs) == [[("par", 0), ("par", 1)], [("par", 2)], [("sac", 1), ("sac", 2)]]
+
+
+def test_a_folder_of_another_scale_is_refused(tmp_path: Path) -> None:
+    runs = load("online").runs([0], ["par", "hopper-big-head"])[0]
+    (job,) = plan(runs, tmp_path).left
+    jobs.write(job)
+    jobs.write_status(job.path, Status("stopped"))
+    assert plan(runs, tmp_path).left == [job]
+    with pytest.raises(OffdynError, match=r"another --scale\?"):
+        plan([scaled(run, 0.5) for run in runs], tmp_path)
+
+
+def test_what_a_job_says_is_read_back_as_it_was(tmp_path: Path) -> None:
+    for job in planned(study(PAR, "sac-tune"), Wanted(scale=0.5, threads=2), tmp_path)[0].left:
+        jobs.write(job)
+        assert jobs.read(job.path) == job
+    bad = tmp_path / "jobs" / "bad.yaml"
+    bad.write_text("format: 1")
+    with pytest.raises(OffdynError, match="not a job's file"):
+        jobs.read(bad)
+
+
+def test_the_plan_prints_runs_cohorts_memory_and_time_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = write(tmp_path / "mine.yaml", "sac-tune")
+    asked = ["study", "plan", str(file), "--out", str(tmp_path / "out"), "--threads", "1"]
+    assert main(asked) == 0
+    said = capsys.readouterr().out
+    assert "4 runs, 0 of them done already; what is left is 2 cohorts" in said
+    (line,) = [line for line in said.splitlines() if line.startswith("sac-src-jetpack")]
+    _, runs, source, target, memory, unit, seconds = line.split()
+    assert (runs, source, target, unit) == ("2", "600", "0", "GiB")
+    assert float(memory) == 0.0  # 2 lanes x 600 rows of a small world
+    assert ":" in seconds
+    assert "one job after another on this machine" in said
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr("offdyn.studies.pace._measure", None)  # a shape is measured once
+    assert main(asked) == 0
+
+
+def test_the_memory_of_a_plan_is_that_of_its_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "plan", "penalty", "--only", "hopper", "--no-time", "--out", str(tmp_path / "out")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("par-hopper")]
+    rows = 2 * 5 * 5 * (1_000_000 + 100_000)  # tasks x penalties x seeds
+    width = 11 + 3 + 1 + 11 + 1  # state, action, reward, next state, end
+    assert line.split()[4] == f"{4 * width * rows / 2**30:.2f}"
+
+
+def test_a_dataset_that_is_not_there_leaves_the_time_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OFFDYN_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    asked = ["--only", "hopper-big-head", "medium", "par", "--seeds", "0", "--out", str(tmp_path / "out")]
+    assert main(["study", "plan", "offline", *asked]) == 0
+    said = capsys.readouterr().out
+    assert "?" in next(line for line in said.splitlines() if line.startswith("par-hopper"))
+    assert "could not be measured" in said
+    assert "hopper-medium" in said.splitlines()[-1]
+
+
+def test_the_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "list"]) == 0
+    assert "online           Figure 2" in capsys.readouterr().out

@@ -1,0 +1,160 @@
+"""A whole study in processes: one job fails, a signal stops it, and the same command brings it to the same results."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from offdyn.cli import main
+from offdyn.errors import OffdynError
+from offdyn.experiments.record import find_runs
+from offdyn.studies import job as jobs
+from offdyn.studies.backends import BACKENDS, Options, find
+
+from .tiny import BROKEN, PAR, run_here, study, write
+
+PATIENCE = 240.0  # seconds for a process on a busy machine
+METHODS = (PAR, "sac-tune", BROKEN)
+FILES = ("metrics.jsonl", "policy.safetensors", "agent.safetensors", "final.json")
+
+
+def begin(folder: Path, *options: str) -> "subprocess.Popen[str]":
+    asked = ["study", "run", "mine.yaml", "--out", "out", "--threads", "1", *options]
+    chosen = {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "offdyn", *asked], cwd=folder, env=os.environ | chosen, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def results(out: Path) -> dict[str, bytes]:
+    finished = [run for run in find_runs(out) if run.state == "finished"]
+    return {f"{run.config.name}/{name}": (run.path / name).read_bytes() for run in finished for name in FILES}
+
+
+def starts(out: Path) -> dict[str, int]:
+    """How often each job began, by its method."""
+    return {path.stem.rsplit("-", 2)[0]: jobs.status(path).starts for path in (out / "jobs").glob("*.yaml")}
+
+
+def test_a_study_with_a_failing_job_stopped_and_continued_ends_as_one_that_was_left_alone(tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    outcome, _ = run_here(study(*METHODS[:2]), alone)
+    assert outcome.finished
+    assert len(results(alone)) == 6 * len(FILES)
+
+    write(tmp_path / "mine.yaml", *METHODS)
+    out, process = tmp_path / "out", begin(tmp_path)
+    deadline = time.monotonic() + PATIENCE
+    while not list(out.glob("cohorts/*/manifest.json")):  # its first checkpoint
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=PATIENCE)[0]
+    assert process.returncode == 75, said
+    assert "the same command goes on from here" in said
+    assert len(results(out)) < len(results(alone))
+
+    process = begin(tmp_path, "--workers", "2")
+    said = process.communicate(timeout=PATIENCE)[0]
+    assert process.returncode == 1, said
+    assert "8 runs: 6 finished, 2 waiting" in said
+    assert "failed (2 runs): nowhere: not a run's folder" in said
+    assert results(out) == results(alone)
+    assert {job: count for job, count in starts(out).items() if job != "sac"} == {
+        "par": 2, "sac-src": 1, "sac-tune": 1
+    }  # fmt: skip
+
+    # What the failing job lacked is there now: it alone is left.
+    shutil.copytree(next(out.glob("*.sac-src.*seed-0")), tmp_path / "nowhere")
+    process = begin(tmp_path)
+    said = process.communicate(timeout=PATIENCE)[0]
+    assert process.returncode == 0, said
+    assert "8 runs: 8 finished" in said
+    assert "jobs left: 1" in said
+    assert starts(out) | {"sac": 0} == {"par": 2, "sac-src": 1, "sac-tune": 1, "sac": 0}
+    assert results(alone).items() <= results(out).items()
+
+
+def test_what_is_finished_is_skipped_and_more_seeds_are_added(tmp_path: Path) -> None:
+    outcome, begun = run_here(study("sac-tune"), tmp_path, seeds=(0,))
+    assert outcome.finished
+    before = results(tmp_path)
+    assert len(begun) == 2
+    assert run_here(study("sac-tune"), tmp_path, seeds=(0,))[1] == []
+    outcome, begun = run_here(study("sac-tune"), tmp_path)
+    assert (len(outcome.states), len(begun)) == (4, 2)
+    assert results(tmp_path).items() >= before.items()
+    record = yaml.safe_load((tmp_path / "studies/tiny.yaml").read_text())
+    assert sorted(record["runs"]) == sorted(run.config.name for run in find_runs(tmp_path))
+
+
+def test_a_job_whose_need_failed_never_begins_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cohorts").mkdir()
+    blocked = study("sac-tune")
+    (job, _) = (job for job in run_plan(tmp_path, blocked))
+    cohort = tmp_path / "cohorts" / job
+    cohort.write_text("in the way")
+    outcome, begun = run_here(blocked, tmp_path)
+    assert (len(begun), outcome.finished, outcome.stopped) == (1, False, False)
+    failed, waiting = outcome.troubles
+    assert "sac-src-jetpack" in failed
+    assert "it needs sac-src-jetpack" in waiting
+
+
+def run_plan(folder: Path, what: object) -> list[str]:
+    """Names of the cohorts' folders."""
+    from offdyn.experiments.train import _cohort_folder
+    from offdyn.studies.plan import plan
+
+    return [_cohort_folder(list(job.runs), folder).name for job in plan(what.runs()[0], folder).left]  # type: ignore[attr-defined]
+
+
+def test_a_run_that_breaks_is_named_and_the_study_is_not_whole(tmp_path: Path) -> None:
+    breaking = {"method": "sac", "settings": {"critic_learning_rate": 1e30}}
+    outcome, _ = run_here(study(breaking, seeds=[0]), tmp_path)
+    assert not outcome.finished
+    assert "1 runs: 1 failed" in str(outcome)
+    assert "not finite at step" in outcome.troubles[0]
+
+
+def test_two_studies_may_share_a_folder_and_what_they_share_is_trained_once(tmp_path: Path) -> None:
+    run_here(study("sac", seeds=[0]), tmp_path)
+    both = study("sac", "sac-tar", name="other", seeds=[0])
+    assert len(run_here(both, tmp_path)[1]) == 1
+    assert {path.stem for path in (tmp_path / "studies").glob("*.yaml")} == {"tiny", "other"}
+
+
+def test_a_second_planner_in_a_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "PATIENCE", 0.0)
+    (tmp_path / "jobs").mkdir()
+    with jobs.locked(tmp_path / "jobs" / "planning"), pytest.raises(OffdynError, match="another `offdyn study run`"):
+        run_here(study("sac"), tmp_path)
+
+
+def test_backends_are_found_by_name() -> None:
+    assert set(BACKENDS) == {"local", "ray", "submitit"}
+    with pytest.raises(OffdynError, match="no backend 'slurm'"):
+        find("slurm", Options())
+    with pytest.raises(OffdynError, match="--workers"):
+        find("local", Options(workers=0))
+
+
+def test_a_mistake_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    path = str(write(tmp_path / "mine.yaml", "sac"))
+    assert main(["study", "run", path, "--out", str(tmp_path / "file")]) == 2
+    assert "cannot be written to" in capsys.readouterr().err
+    assert main(["study", "run", path, "--scale", "7", "--out", str(tmp_path / "out")]) == 2
+    assert "--scale" in capsys.readouterr().err
