@@ -7,7 +7,7 @@ PYTEST ?=
 
 bin     := $(VENV)/bin
 ready   := $(VENV)/ready
-locks   := requirements/run.txt requirements/dev.txt
+locks   := requirements/run.txt requirements/dev.txt requirements/cluster.txt
 pip     := $(bin)/python -m pip install --quiet --disable-pip-version-check
 compile := $(bin)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --no-emit-index-url --no-header $(UPGRADE) --constraints requirements/pins.in pyproject.toml
@@ -72,7 +72,9 @@ demo: setup
 
 lock: setup
 	$(compile) --output-file requirements/run.txt
-	$(compile) --constraints requirements/run.txt --extra render --extra dev --output-file requirements/dev.txt
+	$(compile) --constraints requirements/run.txt --extra render --extra slurm --extra optuna --extra dev \
+	  --output-file requirements/dev.txt
+	$(compile) --constraints requirements/dev.txt --extra ray --extra slurm --output-file requirements/cluster.txt
 	@echo "lock: wrote $(locks); make setup installs them"
 
 clean:

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.smoke
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS_OF = {"run": [], "dev": ["render", "dev"]}  # lock -> extras it holds beside the run-time dependencies
+# lock -> extras it holds beside the run-time dependencies
+EXTRAS_OF = {"run": [], "dev": ["render", "slurm", "optuna", "dev"], "cluster": ["ray", "slurm"]}
 PYTHONS = ["3.11", "3.12", "3.13"]
 
 
