@@ -35,7 +35,7 @@ def run(asked: argparse.Namespace) -> int:
     from .cli import _stop_on_signals
     from .experiments.progress import for_people
     from .experiments.train import Stopped
-    from .studies.tune import Range, Search, search, spent
+    from .studies.tune import BEST, Range, Search, search, spent
 
     wanted = Search(
         asked.task,
@@ -64,4 +64,6 @@ def run(asked: argparse.Namespace) -> int:
     print(
         f"the search used {spent(asked.out)} target steps of {asked.budget_target_steps}; evaluations are not counted"
     )
+    if (asked.out / BEST).exists():
+        print(f"train with the best, its price on record: offdyn train --config {asked.out / BEST} --seeds 0 1 2 3 4")
     return FAILED if all(trial.target_return is None for trial in trials) else DONE

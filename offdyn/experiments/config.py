@@ -47,6 +47,7 @@ class Schedule:
     log_interval: int = 5_000
     checkpoint_interval: int = 50_000
     keep_policies: bool = False  # of every evaluation, not the last alone
+    tuning_target_steps: int | None = None  # spent on finding this run's settings, where known: for reports
 
     @property
     def source_bodies(self) -> int:
@@ -84,6 +85,7 @@ WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_epi
     "checkpoint_interval",
     "keep_policies",
     "source_steps",
+    "tuning_target_steps",
 }
 
 
@@ -128,7 +130,7 @@ class RunConfig:
     def cohort_key(self) -> str:
         """Equal for runs that can share one compiled program."""
         static = {**vars(self.schedule), **static_fields(self.sac), **static_fields(self.hyper)}
-        del static["start_from"]  # which only fills the networks
+        del static["start_from"], static["tuning_target_steps"]  # which no program knows of
         return repr((pairs.family_of(self.task), self.recipe.method.name, sorted(static.items())))
 
 

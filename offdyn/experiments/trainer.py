@@ -323,6 +323,8 @@ class Trainer:
                 "target_steps": cohort.target_rows,
                 "updates": cohort.updates,
             }
+            if folder.config.schedule.tuning_target_steps is not None:
+                about_run["tuning_target_steps"] = folder.config.schedule.tuning_target_steps
             if lane in self.started_from:
                 about_run["start_from"] = self.started_from[lane]
             if cohort.source_data is not None:

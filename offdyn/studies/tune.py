@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ..errors import OffdynError, unknown
 from ..experiments.config import RunConfig, Schedule, build, with_first_phases
 from ..experiments.progress import Progress, Quiet
@@ -21,7 +23,8 @@ from .backends import Order
 from .plan import plan
 from .scale import all_scaled
 
-JOURNAL, SUMMARY = "trials.log", "tune.json"  # below OUT: what Optuna knows; what the search found and what it cost
+# Below OUT: what Optuna knows; what the search found and what it cost; the best settings, for `offdyn train --config`.
+JOURNAL, SUMMARY, BEST = "trials.log", "tune.json", "best.yaml"
 FORMAT = 1  # of tune.json
 DIGITS = 6  # significant ones of a tried value, as many as a run's name shows
 
@@ -198,6 +201,10 @@ def _refuse_another(wanted: Search, out: Path) -> None:
 
 
 def _write_summary(wanted: Search, out: Path, trials: Sequence[Trial]) -> None:
-    found = [vars(trial) for trial in trials]
-    content = {"format": FORMAT, "search": _about(wanted), "target_steps": spent(out), "trials": found}
+    about, steps = _about(wanted), spent(out)
+    content = {"format": FORMAT, "search": about, "target_steps": steps, "trials": [vars(trial) for trial in trials]}
     write_atomically(out / SUMMARY, json.dumps(content, indent=2).encode())
+    if trials[0].target_return is not None:
+        best = {name: about[name] for name in ("task", "method", "preset")}
+        best |= {**about["settings"], **trials[0].values, "tuning_target_steps": steps}
+        write_atomically(out / BEST, yaml.safe_dump(best, sort_keys=False).encode())

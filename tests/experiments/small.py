@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from offdyn.data.datasets import Dataset
+from offdyn.domains.pairs import open_bodies
 from offdyn.domains.worlds import World
 from offdyn.experiments import train as training
 from offdyn.experiments.config import RunConfig, build
@@ -127,3 +129,16 @@ def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
 def two_runs() -> list[RunConfig]:
     """Two lanes of PAR, which most tests use: their program is compiled once."""
     return [run(seed=0), run(seed=1)]
+
+
+def rows_of(world: Any, steps: int, seed: int = 0) -> Dataset:
+    """What some bodies of the world's source do under random actions, one body after the other."""
+    bodies = 4
+    domain = open_bodies([(world, "source")] * bodies, [(seed, body) for body in range(bodies)])
+    generator, ids = np.random.default_rng(seed), np.arange(bodies)
+    played = [
+        domain.step(ids, generator.uniform(-1, 1, (bodies, world.spec.action_size))) for _ in range(steps // bodies)
+    ]
+    columns = [np.stack([getattr(rows, name) for rows in played], 1) for name in played[0]._fields[:6]]
+    columns[5][:, -1] = ~columns[4][:, -1]  # where a body's recording stops
+    return Dataset(*(column.reshape(-1, *column.shape[2:]) for column in columns), card={"robot": world.name})

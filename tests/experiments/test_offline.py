@@ -10,30 +10,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from offdyn.data.datasets import Dataset, save
-from offdyn.domains.pairs import open_bodies
+from offdyn.data.datasets import save
 from offdyn.errors import OffdynError
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build, with_first_phases
 from offdyn.methods.recipes import METHODS, RECIPES
 
-from .small import PUSH, curve, differing, outcome, resume, run, small, train
+from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train
 
 OFFLINE = {"bodies": None, "eval_interval": 120, "log_interval": 40}
 RECIPES_ON_DATA = sorted(
     {name for name, recipe in RECIPES.items() if recipe.offline} | {name for name in METHODS if name != "cql"}
 )
-
-
-def rows_of(world: Any, steps: int, seed: int = 0) -> Dataset:
-    """What some bodies of the world's source do under random actions, one body after the other."""
-    bodies = 4
-    domain = open_bodies([(world, "source")] * bodies, [(seed, body) for body in range(bodies)])
-    generator, ids = np.random.default_rng(seed), np.arange(bodies)
-    played = [domain.step(ids, generator.uniform(-1, 1, (bodies, 2))) for _ in range(steps // bodies)]
-    columns = [np.stack([getattr(rows, name) for rows in played], 1) for name in played[0]._fields[:6]]
-    columns[5][:, -1] = ~columns[4][:, -1]  # where a body's recording stops
-    return Dataset(*(column.reshape(-1, *column.shape[2:]) for column in columns), card={"robot": world.name})
 
 
 @pytest.fixture(scope="module")

@@ -10,21 +10,29 @@ from typing import Any
 
 import pytest
 
+from offdyn.data.datasets import save
+from offdyn.domains.pairs import find as find_pair
 from offdyn.experiments.config import RunConfig, build, with_first_phases
 from offdyn.experiments.trainer import Stop
+from offdyn.methods.recipes import RECIPES
 from offdyn.studies import job as jobs_of
 from offdyn.studies.backends import Backend, Options, find
 from offdyn.studies.job import Job
 from offdyn.studies.plan import plan
 
-from ..experiments.small import outcome, small
+from ..experiments.small import outcome, rows_of, small
 
 WORLD = "jetpack"  # a world that a worker's process knows by name
 
 
-def runs_of(methods: Sequence[str], seeds: Sequence[int], **settings: Any) -> list[RunConfig]:
-    """Short runs with tiny networks, and those they go on from."""
-    built = [build(WORLD, method, "paper", seed, small(method) | settings)[0] for method in methods for seed in seeds]
+def runs_of(methods: Sequence[str], seeds: Sequence[int], data: Path | None = None, **settings: Any) -> list[RunConfig]:
+    """Short runs with tiny networks, and those they go on from; `data`: where a dataset for some of them is put."""
+    if data is not None:
+        save(rows_of(find_pair(WORLD), 400), data)
+    built = []
+    for method in methods:
+        on_data = {"source_data": str(data), "bodies": None} if RECIPES[method].offline else {}
+        built += [build(WORLD, method, "paper", seed, small(method) | settings | on_data)[0] for seed in seeds]
     return with_first_phases(built)
 
 

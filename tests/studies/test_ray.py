@@ -185,15 +185,13 @@ def test_what_no_machine_has_is_refused():
         resources(Options(cpus=1, gpus=5), [GPU_MACHINE])
 
 
-ONLINE = [name for name, recipe in RECIPES.items() if not recipe.offline]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("methods", [["par", "darc", "sac-tune"], ONLINE], ids=["three", "all"])
+@pytest.mark.parametrize("methods", [["par", "darc", "sac-tune"], list(RECIPES)], ids=["three", "all"])
 def test_a_study_survives_the_loss_of_a_machine_with_the_results_of_a_local_one(tmp_path, cluster, methods):
     if any(machine_of(node).poll() is not None for node in cluster.worker_nodes):
         cluster.add_node(**node_at(5))  # in place of the one that an earlier power cut took
-    runs = runs_of(methods, [0, 1], source_steps=2400, checkpoint_interval=400)
+    data = tmp_path / "rows.safetensors"
+    runs = runs_of(methods, [0, 1], data, source_steps=2400, checkpoint_interval=400)
     expected = locally(tmp_path / "local", runs)
     study = tmp_path / "ray"
     jobs = write_jobs(study, runs)

@@ -4,14 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from offdyn.api import plan
 from offdyn.cli import main
 from offdyn.errors import OffdynError
 from offdyn.experiments.progress import Quiet
 from offdyn.experiments.record import find_runs
 from offdyn.experiments.trainer import Stop, Stopped
 from offdyn.studies import job as jobs
-from offdyn.studies.tune import Range, Search, search, spent
+from offdyn.studies.tune import BEST, Range, Search, search, spent
 
 from .tiny import SHORT
 
@@ -34,7 +36,6 @@ class StopOnce(Quiet):
 
 
 def test_trials_are_lanes_of_one_cohort_within_the_budget_and_a_stop_changes_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("optuna", reason="offdyn tune needs the extra optuna")
     trials = search(wanted(), tmp_path / "whole", threads=1)
     returns = [trial.target_return for trial in trials]
     assert len(returns) == 4
@@ -43,6 +44,17 @@ def test_trials_are_lanes_of_one_cohort_within_the_budget_and_a_stop_changes_not
     assert spent(tmp_path / "whole") == sum(run.provenance["target_steps"] for run in find_runs(tmp_path / "whole"))
     assert 0 < spent(tmp_path / "whole") <= 240
     assert [len(jobs.read(path).runs) for path in (tmp_path / "whole/jobs").glob("*.yaml")] == [2, 2]
+
+    best = yaml.safe_load((tmp_path / "whole" / BEST).read_text())
+    assert (best["temperature"], best["tuning_target_steps"]) == (
+        trials[0].values["temperature"],
+        spent(tmp_path / "whole"),
+    )
+    (again,), _ = plan(**best, seeds=[7])  # as `offdyn train --config` does
+    assert (again.sac.temperature, again.schedule.tuning_target_steps) == (
+        best["temperature"],
+        spent(tmp_path / "whole"),
+    )
 
     out = tmp_path / "stopped"
     watcher = StopOnce()
