@@ -19,9 +19,8 @@ from offdyn.methods.recipes import METHODS, RECIPES
 from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train
 
 OFFLINE = {"bodies": None, "eval_interval": 120, "log_interval": 40}
-RECIPES_ON_DATA = sorted(
-    {name for name, recipe in RECIPES.items() if recipe.offline} | {name for name in METHODS if name != "cql"}
-)
+# Those made for a dataset, and PAR; the other methods do with one what they do with a replay.
+RECIPES_ON_DATA = ["par", "cql+sac", "h2o", *sorted(name for name, recipe in RECIPES.items() if recipe.offline)]
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def trained(target: Replay, hyper: Hyper, steps: int) -> Ensemble:
 
 
 def test_the_ensemble_learns_a_known_models_mean_and_variance():
-    hyper = Hyper(members=3, ensemble_widths=(32,), ensemble_batch=64, ensemble_learning_rate=3e-3)
+    hyper = Hyper(members=3, ensemble_widths=(32,), ensemble_batch=64, ensemble_learning_rate=3e-3, ensemble_interval=2)
     rows = np.full((3000, row_width(SPEC)), 1e6)  # the rest of the ring holds what was never stored
     rows[:2500] = known_rows(1, 2500)
     model = trained(replay(rows, 2500), hyper, 2000)

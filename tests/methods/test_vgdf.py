@@ -143,7 +143,7 @@ def test_every_row_is_kept_until_the_warm_up_is_over():
 
 
 PROBED = Sac(actor_widths=(4,), critic_widths=(1,))
-PROBING = Hyper(members=5, ensemble_widths=(64, 64), ensemble_batch=64, warm_up=0)
+PROBING = Hyper(members=5, ensemble_widths=(64, 64), ensemble_batch=64, ensemble_interval=2, warm_up=0)
 
 
 @pytest.fixture(scope="module")
