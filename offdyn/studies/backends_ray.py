@@ -153,12 +153,14 @@ def _check_machines(ray: Any, nodes: Sequence[dict[str, Any]], study: Path, toke
         node["NodeManagerAddress"]: look.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         ).remote(str(study), token)
-        for node in nodes
+        for node in sorted(nodes, key=lambda node: str(node["NodeManagerAddress"]))
     }
     wrong = []
     for address, seen in looks.items():
         try:
             error, version = ray.get(seen, timeout=ANSWER)
+        except ray.exceptions.TaskUnschedulableError:
+            continue  # it died, which Ray's list of machines tells later; it gets no jobs either
         except ray.exceptions.RayTaskError as failure:
             error, version = f"offdyn does not run there ({failure.cause})", __version__
         except ray.exceptions.RayError as failure:
