@@ -266,16 +266,9 @@ def report(asked: argparse.Namespace) -> int:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    import yaml
+    from . import yaml_file
 
-    try:
-        read = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
-        raise OffdynError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
-    except UnicodeDecodeError as error:
-        raise OffdynError(f"{path}: not text ({error})") from None
+    read = yaml_file.read(path)
     if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
         raise OffdynError(f"{path}: expected names and values, such as `task: hopper-big-head`")
     return read

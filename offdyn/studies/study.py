@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from .. import yaml_file
 from ..domains import pairs
 from ..errors import OffdynError, unknown
 from ..experiments.config import PRESETS_OWN, RunConfig, build, with_first_phases
@@ -126,14 +125,7 @@ def load(wanted: str | Path) -> Study:
         if str(wanted) not in shipped():
             raise unknown("study", str(wanted), shipped())
         path = SHIPPED / f"{wanted}.yaml"
-    try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
-        raise OffdynError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
-    except UnicodeDecodeError as error:
-        raise OffdynError(f"{path}: not text ({error})") from None
+    content = yaml_file.read(path)
     try:
         return parse(content, path.stem)
     except OffdynError as error:

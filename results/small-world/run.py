@@ -2,7 +2,8 @@
 
     python results/small-world/run.py [--seeds 0 1 2 3 4] [--work FOLDER]
 
-Seven minutes on two idle cores. `--work` keeps the runs; the same command then goes on where it was stopped.
+Took 36 minutes on two cores that had other work to do. `--work` keeps the runs; the same command then goes on where it
+was stopped.
 """
 
 import argparse

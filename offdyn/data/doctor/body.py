@@ -15,7 +15,7 @@ from .subject import Subject
 SAMPLE = 256  # rows
 LEAST = 16  # rows to judge by
 # The upper quartile of the relative error: joint limits and contacts matter in some rows only. Measured under random
-# actions: the same body 1e-7 to 1e-6, other contact margins up to 0.1, the eight targets in place of sources 0.3 to 1.
+# actions: the same body 8e-8 to 4e-7, other contact margins up to 0.1, the eight targets for sources 0.44 to 1.25.
 SAME, OTHER = 1e-3, 0.2
 REWARD_OFF, REWARD_WRONG = 0.05, 0.5  # upper quartile of the reward's error, in its standard deviations
 
