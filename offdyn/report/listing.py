@@ -1,5 +1,6 @@
 """The list of all runs: how each is, how it was set, what it ran on, and its curve in small."""
 
+import base64
 import html
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from .tables import DASH, files, shown
 
 HEAD = ("run", "state", "task", "source", "method", "preset", "seed", "final return", "target steps", "curve")
 WIDTH, HEIGHT = 96, 26  # of a curve, in pixels
+LARGEST_POSTER = 1_000_000  # bytes; ours have some ten thousand
 
 
 def listing(runs: Sequence[Run]) -> str:
@@ -36,7 +38,7 @@ def _line(run: Run) -> str:
     versions = ", ".join(f"{package} {run.version(package)}" for package in PACKAGES if run.version(package))
     seed = str(run.seed) if run.method else DASH
     cells = [
-        f'<td class="word">{html.escape(run.path.name)}{_settings(run)}</td>',
+        f'<td class="word">{html.escape(run.path.name)}{_poster(run)}{_settings(run)}</td>',
         f'<td class="word"><span class="state {run.state.split()[-1]}">{html.escape(run.state)}</span>{why}</td>',
         *(f"<td>{html.escape(text or DASH)}</td>" for text in (run.task, _source(run), run.method, run.preset, seed)),
         f'<td data-sort="{"" if final is None else final}">{shown(final)}</td>',
@@ -50,6 +52,18 @@ def _line(run: Run) -> str:
 
 def _source(run: Run) -> str:
     return run.source if run.method else ""
+
+
+def _poster(run: Run) -> str:
+    """The frame that `offdyn video` left, where it did."""
+    try:
+        image = (run.path / "poster.png").read_bytes()
+    except OSError:
+        return ""
+    if not image.startswith(b"\x89PNG") or len(image) > LARGEST_POSTER:
+        return ""
+    said = html.escape(f"A frame of a video of {run.path.name}: source and target side by side")
+    return f'<img class="poster" alt="{said}" src="data:image/png;base64,{base64.b64encode(image).decode()}">'
 
 
 def _settings(run: Run) -> str:

@@ -158,7 +158,8 @@ def read_run(path: Path) -> Run:
         complaints.append(f"{path / 'provenance.json'} is missing")
     damaged = any(complaint.startswith(str(path / "provenance.json")) for complaint in complaints)
     state = "damaged" if damaged else "not started" if provenance is None else provenance["state"]
-    if state == "finished" and final is None:
+    # A run that never acts in the target and is not evaluated there either has no return to tell.
+    if state == "finished" and final is None and config["settings"].get("final_episodes") != 0:
         if not complaints:
             complaints.append(f"{path} is finished but has no final.json")
         state = "damaged"

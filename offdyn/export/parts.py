@@ -1,0 +1,67 @@
+"""What every format writes down: the layers of a deterministic policy, its normalisation, and its action bounds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..domains import pairs
+from ..errors import OffdynError
+from ..experiments.evaluate import Policy
+
+
+@dataclass(frozen=True)
+class Parts:
+    """action = middle + half tanh(layers((observation - mean) / deviation)), with ReLU between the layers.
+
+    Actions are clipped to their bounds in the end: rounding alone could lead out of them.
+    """
+
+    weights: tuple[np.ndarray, ...]  # [in, out]
+    biases: tuple[np.ndarray, ...]  # [out]
+    mean: np.ndarray  # [S]; 0 where observations are not normalised
+    deviation: np.ndarray  # [S]; 1 where they are not
+    low: np.ndarray  # [A], bounds of the environment's own actions
+    high: np.ndarray
+
+    @property
+    def middle(self) -> np.ndarray:
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> np.ndarray:
+        return (self.high - self.low) / 2
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers in an observation and in an action."""
+        return len(self.mean), len(self.low)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every array by name, float32."""
+        named = {"observation.mean": self.mean, "observation.deviation": self.deviation}
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            named |= {f"layers.{layer}.weight": weight, f"layers.{layer}.bias": bias}
+        named |= {"action.middle": self.middle, "action.half": self.half}
+        named |= {"action.low": self.low, "action.high": self.high}
+        return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
+
+
+def parts_of(policy: Policy, pair: pairs.Pair) -> Parts:
+    """What a run's policy is made of; one whose numbers are not finite is refused."""
+    single = policy.policies
+    size = single.weights[0].shape[1]
+    mean = np.zeros(size, np.float32) if single.mean is None else single.mean[0, 0]
+    deviation = np.ones(size, np.float32) if single.deviation is None else single.deviation[0, 0]
+    weights, biases = tuple(w[0] for w in single.weights), tuple(b[0, 0] for b in single.biases)
+    parts = Parts(weights, biases, mean, deviation, *_within(*pairs.action_bounds(pair)))
+    broken = [name for name, array in parts.arrays().items() if not np.isfinite(array).all()]
+    if broken:
+        raise OffdynError(f"{policy.path}: {broken[0]} has numbers that are not finite; this policy cannot be used")
+    return parts
+
+
+def _within(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds in float32, never wider than they are."""
+    least, most = low.astype(np.float32), high.astype(np.float32)
+    least = np.where(least < low, np.nextafter(least, np.float32(np.inf)), least)
+    return least, np.where(most > high, np.nextafter(most, np.float32(-np.inf)), most)

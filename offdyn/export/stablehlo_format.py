@@ -1,0 +1,56 @@
+"""A program that jax.export loads, and the same program as StableHLO text; the batch size of both is open."""
+
+import dataclasses
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.mlir.dialects import stablehlo
+
+from .parts import Parts
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+PLACE = re.compile(r' loc\((?:#loc\d*|unknown|"[^"]*")\)')  # where in which file an operation was written
+
+
+def files(parts: Parts) -> dict[str, bytes]:
+    arrays = parts.arrays()
+    depth = len(parts.weights)
+
+    def policy(observation: jax.Array) -> jax.Array:
+        x = (observation - arrays["observation.mean"]) / arrays["observation.deviation"]
+        for layer in range(depth):
+            # In full precision: the default of some devices has fewer bits than float32.
+            x = jnp.matmul(x, arrays[f"layers.{layer}.weight"], precision=jax.lax.Precision.HIGHEST)
+            x += arrays[f"layers.{layer}.bias"]
+            x = jnp.tanh(x) if layer == depth - 1 else jnp.maximum(x, 0.0)
+        action = arrays["action.middle"] + arrays["action.half"] * x
+        return jnp.clip(action, arrays["action.low"], arrays["action.high"])
+
+    (batch,) = jax.export.symbolic_shape("batch")
+    observation = jax.ShapeDtypeStruct((batch, parts.sizes[0]), jnp.float32)
+    everywhere = jax.export.export(jax.jit(policy), platforms=PLATFORMS)(observation)
+    # The text is of one platform: a program for several wants the platform's number as an argument.
+    alone = jax.export.export(jax.jit(policy), platforms=("cpu",))(observation)
+    return {
+        "policy.jax_export": bytes(_without_places(everywhere).serialize()),
+        "policy.stablehlo.mlir": _portable(alone.mlir_module()).encode(),
+    }
+
+
+def _without_places(exported: Any) -> Any:
+    """The same program without the names of the files it was written in."""
+    oldest = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_12)
+    plain = stablehlo.serialize_portable_artifact_str(_plain(exported.mlir_module()), oldest)
+    return dataclasses.replace(exported, mlir_module_serialized=plain)
+
+
+def _plain(module: str) -> str:
+    lines = [line for line in module.splitlines() if not line.startswith("#loc")]
+    return "\n".join(PLACE.sub("", line) for line in lines) + "\n"
+
+
+def _portable(module: str) -> str:
+    """Without the assertion that a batch has rows, which is a call that JAX alone understands."""
+    return "".join(line for line in _plain(module).splitlines(keepends=True) if "@shape_assertion" not in line)

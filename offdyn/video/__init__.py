@@ -1,0 +1,1 @@
+"""Films of a policy at work in its source and its target, side by side."""
