@@ -29,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action.add_argument("--threads", type=int, metavar="N", help="per job, for the physics; changes no result")
     plan.add_argument("--no-time", action="store_true", help="do not measure how long it takes")
     run.add_argument("--backend", default="local", metavar="B", help="local (default), ray, submitit")
-    run.add_argument("--workers", type=int, default=1, metavar="N", help="local: jobs at once; default 1")
+    run.add_argument("--workers", type=int, metavar="N", help="local: jobs at once; default 4 on a GPU, else 1")
     run.add_argument("--address", metavar="A", help="ray: of the cluster to join; default: one of this machine")
     run.add_argument("--cpus", type=int, metavar="N", help="ray, submitit: per job")
     run.add_argument("--gpus", type=float, metavar="N", help="ray, submitit: per job")

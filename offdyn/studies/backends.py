@@ -1,6 +1,7 @@
 """Where jobs run: what a backend promises, the order in which jobs may begin, and processes of this machine."""
 
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 from ..errors import OffdynError, unknown
 from ..experiments.trainer import Stop
 from .job import DONE, FAILED, MISTAKE, STOPPED, Job, lost, status
+from .sharing import default_workers, shared
 
 POLL = 0.2  # seconds between two looks at the processes
 EVERY = 30.0  # seconds between two lines about a job that is at work
@@ -23,7 +25,7 @@ Say = Callable[[str], None]
 class Options:
     """What a user can ask of a backend; each takes what concerns it."""
 
-    workers: int = 1  # jobs at once (local; elsewhere the cluster decides)
+    workers: int | None = None  # jobs at once (local; elsewhere the cluster decides); None: 4 on a GPU, else 1
     address: str | None = None  # of a Ray cluster to join; None: one of this machine
     cpus: int | None = None  # per job; None: the backend's own choice
     gpus: float | None = None
@@ -102,6 +104,10 @@ class Processes:
         self.workers = workers
 
     def run(self, jobs: Sequence[Job], study: Path, say: Say, stop: Stop) -> None:
+        with shared(min(self.workers, len(jobs)), say) as environment:
+            self._run(jobs, environment, say, stop)
+
+    def _run(self, jobs: Sequence[Job], environment: dict[str, str], say: Say, stop: Stop) -> None:
         order = Order(jobs)
         processes: dict[str, subprocess.Popen[Any]] = {}
         asked = False
@@ -110,7 +116,7 @@ class Processes:
             while order.left and not (stop.wanted and not processes):
                 while not stop.wanted and len(processes) < self.workers and (job := order.next()) is not None:
                     say(f"{job.id}: {len(job.runs)} runs of {job.runs[0].method}")
-                    processes[job.id] = _begin(job)
+                    processes[job.id] = _begin(job, environment)
                 if stop.wanted and not asked:
                     asked = True
                     for process in processes.values():
@@ -131,16 +137,22 @@ class Processes:
 
 def local(options: Options) -> Backend:
     """Processes of this machine."""
-    if options.workers < 1:
-        raise OffdynError(f"--workers: expected at least 1, got {options.workers}")
-    return Processes(options.workers)
+    workers = default_workers() if options.workers is None else options.workers
+    if workers < 1:
+        raise OffdynError(f"--workers: expected at least 1, got {workers}")
+    return Processes(workers)
 
 
-def _begin(job: Job) -> "subprocess.Popen[Any]":
+def _begin(job: Job, environment: dict[str, str]) -> "subprocess.Popen[Any]":
     """In a session of its own: Ctrl-C reaches this process alone, which then asks its jobs to stop, once."""
     with open(job.log, "ab") as log:
         return subprocess.Popen(
-            command(job), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command(job),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=os.environ | environment,
         )
 
 

@@ -48,7 +48,7 @@ def environment(study: Path) -> dict[str, str | None]:
     """Variables that must be the same for a job on every machine; None: unset."""
     return {
         "OFFDYN_DATA": str(datasets().absolute()),
-        # On a GPU, programs compiled for a job are found again when it goes on elsewhere: see train.keep_programs.
+        # On a GPU, programs compiled for a job are found again when it goes on elsewhere: see keep_programs.
         "XDG_CACHE_HOME": str(study.absolute() / "cache"),
         # Ray sets it to a task's CPUs, and LAPACK's last bits depend on it.
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
