@@ -13,6 +13,8 @@ import numpy as np
 
 from ..data.replay import Moments, Replay, no_moments, row_width
 from ..learning import sac as core
+from ..learning.ahead import scan_ahead
+from ..learning.networks import Trained
 from ..learning.sac import Agent, Sac, hook_key
 from ..methods.method import Method, Notes
 from ..types import Array, Context, Spec
@@ -67,6 +69,8 @@ class Programs:
         source_axis = None if shared_source else 0  # a dataset is one copy for all lanes
         axes = (0, 0, source_axis, 0, None, None, None)
         self.learn = jax.jit(jax.vmap(self._learn, in_axes=(*axes, 0)), donate_argnums=1)
+        self.keep = jax.jit(jax.vmap(self._keep), donate_argnums=1)
+        self.settle = jax.jit(jax.vmap(self._settle))
         self.diagnose = jax.jit(jax.vmap(self._diagnose, in_axes=(*axes, 0, 0)))
         self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
 
@@ -146,24 +150,31 @@ class Programs:
         first: Array,
         alive: Array,
     ) -> Lane:
-        """A tick's updates, the first of them number `first`. A lane that is or goes bad keeps its state unchanged."""
+        """A tick's updates, the first of them number `first`. Only a living lane can have a new fault."""
 
-        def one(carry: Lane, step: Array) -> tuple[Lane, None]:
+        def one(carry: Lane, step: Array) -> tuple[Lane, Array]:
             agent, learned, notes = self._update(key, carry, source, target, source_size, target_size, step)
-            values = jnp.stack([notes[name] for name in self.notes])
-            bad = ~jnp.isfinite(values)
-            found = jnp.stack((jnp.argmax(bad) + 1, step)).astype(jnp.int32)
-            fault = jnp.where((carry.fault[0] == 0) & bad.any(), found, carry.fault)
-            return carry._replace(agent=agent, learned=learned, sums=carry.sums + values, fault=fault), None
+            return carry._replace(agent=agent, learned=learned), jnp.stack([notes[name] for name in self.notes])
 
-        after, _ = jax.lax.scan(one, lane, first + jnp.arange(self.updates))
-        # A gradient can break a network whose loss was finite: without this, its last good state would be lost.
-        whole = jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves((after.agent, after.learned))]).all()
-        broken = jnp.stack((jnp.asarray(len(self.faults)), first + self.updates - 1)).astype(jnp.int32)
-        after = after._replace(fault=jnp.where((after.fault[0] == 0) & ~whole, broken, after.fault))
-        good = alive & (after.fault[0] == 0)
-        kept: Lane = jax.tree.map(lambda new, old: jnp.where(good, new, old), after, lane)
-        return kept._replace(fault=jnp.where(alive, after.fault, lane.fault))
+        after, noted = scan_ahead(one, lane, first + jnp.arange(self.updates))
+        bad = ~jnp.isfinite(noted)  # [updates, notes]
+        update = jnp.argmax(bad.any(1))
+        by_note = jnp.stack((jnp.argmax(bad[update]) + 1, first + update))
+        # A gradient can break a network whose loss was finite.
+        by_network = jnp.stack((jnp.asarray(len(self.faults)), first + self.updates - 1))
+        found = jnp.where(bad.any(), by_note, jnp.where(_finite(_networks(after)), 0, by_network)).astype(jnp.int32)
+        fault = jnp.where(alive & (lane.fault[0] == 0), found, lane.fault)
+        return after._replace(sums=lane.sums + noted.sum(0), fault=fault)
+
+    def _keep(self, lane: Lane, kept: Lane, alive: Array) -> Lane:
+        """The lane if all of it is well, else what was kept of it before."""
+        good = alive & (lane.fault[0] == 0) & _finite((lane.agent, lane.learned))
+        return self._settle(lane, kept, good)
+
+    def _settle(self, lane: Lane, kept: Lane, alive: Array) -> Lane:
+        """The lane, or what was kept of it where it has failed; the fault stays on record."""
+        settled: Lane = jax.tree.map(lambda now, before: jnp.where(alive, now, before), lane, kept)
+        return settled._replace(fault=lane.fault)
 
     def _diagnose(
         self,
@@ -190,6 +201,16 @@ class Programs:
             replay.view(held_out)._replace(weight=held_out_weight),
             context,
         )
+
+
+def _networks(lane: Lane) -> list[Any]:
+    """Every trained network of a lane, without its optimiser's memory and slow copies: those break after it."""
+    trained = jax.tree.leaves((lane.agent, lane.learned), is_leaf=lambda node: isinstance(node, Trained))
+    return [node.value for node in trained if isinstance(node, Trained)]
+
+
+def _finite(arrays: Any) -> Array:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(arrays)]).all()
 
 
 def run_keys(seeds: list[int]) -> Array:

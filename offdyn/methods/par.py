@@ -65,9 +65,11 @@ def layouts(hyper: Hyper, spec: Spec) -> Pair:
 
 def predict(networks: Networks, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[Array, Array]:
     """g(f(s), a) and the code it should be, f(s'), which gets no gradient (equation 3)."""
-    now = encoders.code(networks.f, rows.observation, hyper, pair)
-    actual = encoders.code(jax.lax.stop_gradient(networks.f), rows.next_observation, hyper, pair)
-    return pair.prediction.apply(networks.g, jnp.concatenate((now, rows.action), axis=-1)), actual
+    n = len(rows.observation)
+    both = jnp.concatenate((rows.observation, rows.next_observation))  # f runs once over both
+    now, actual = jnp.split(encoders.code(networks.f, both, hyper, pair, learning_rows=n), 2)
+    predicted = pair.prediction.apply(networks.g, jnp.concatenate((now, rows.action), axis=-1))
+    return predicted, jax.lax.stop_gradient(actual)
 
 
 PAR = encoders.mismatch_method(

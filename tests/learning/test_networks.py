@@ -104,3 +104,39 @@ def test_clipping_shortens_a_gradient_to_the_bound_and_leaves_a_shorter_one_alon
 
 def test_drifting_moves_the_slow_copy_a_fraction_of_the_way():
     assert np.allclose(drift(jnp.array([1.0, 0.0]), jnp.array([3.0, -1.0]), 0.25), [1.5, -0.25])
+
+
+@pytest.mark.parametrize("activation", ["relu", "elu", "swish"])
+def test_rows_that_do_not_learn_are_computed_and_send_no_gradient(activation):
+    layout = Layout((5, 7, 6, 3), 5, activation=activation)
+    network, x = layout.init(jax.random.key(0)), jax.random.normal(jax.random.key(1), (8, 5))
+    np.testing.assert_array_equal(layout.apply(network, x, 3), layout.apply(network, x))
+
+    def loss(network, x, rows):
+        return jnp.square(layout.apply(network, x, rows)).sum()
+
+    first = jax.grad(loss, (0, 1))(network, x[:3], None)
+    some = jax.grad(loss, (0, 1))(network, x, 3)
+    for ours, expected in zip(some[0], first[0], strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(some[1], np.concatenate((first[1], np.zeros((5, 5)))), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_half_precision_rounds_what_enters_a_product_and_nothing_else(layer_norm):
+    layout = Layout((23, 64, 64, 4), 23, layer_norm)
+    half = layout._replace(precision="bfloat16")
+    network, x = layout.init(jax.random.key(0)), jax.random.normal(jax.random.key(1), (32, 23))
+
+    def loss(network, layout):
+        return jnp.square(layout.apply(network, x) - 1.0).mean()
+
+    exact, ours = layout.apply(network, x), half.apply(network, x)
+    assert ours.dtype == jnp.float32
+    error = np.abs(ours - exact).max() / np.abs(exact).max()
+    assert 1e-4 < error < 0.02  # bfloat16 has 8 bits: a relative 2^-9, some layers and many terms
+    slopes, expected = jax.grad(loss)(network, half), jax.grad(loss)(network, layout)
+    for slope, wanted in zip(slopes, expected, strict=True):
+        assert slope.dtype == jnp.float32
+        cosine = (slope * wanted).sum() / (jnp.linalg.norm(slope) * jnp.linalg.norm(wanted))
+        assert cosine > 0.995

@@ -57,6 +57,9 @@ class Pair(NamedTuple):
     state: Layout  # f
     prediction: Layout  # g
 
+    def at(self, precision: str) -> "Pair":
+        return Pair(self.state._replace(precision=precision), self.prediction._replace(precision=precision))
+
 
 Layouts = Callable[[Hyper, Spec], Pair]
 # (networks, rows, hyper, layouts) -> code of the next state as predicted, and as it is.
@@ -74,9 +77,9 @@ def init(key: jax.Array, hyper: Hyper, pair: Pair) -> Encoders:
     return Encoders(fresh(networks), jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None)
 
 
-def code(f: Parameters, observation: Array, hyper: Hyper, pair: Pair) -> Array:
+def code(f: Parameters, observation: Array, hyper: Hyper, pair: Pair, learning_rows: int | None = None) -> Array:
     """f(s), divided by its mean absolute entry (AvgL1Norm): without it f could shrink to zero."""
-    z = pair.state.apply(f, observation)
+    z = pair.state.apply(f, observation, learning_rows)
     if hyper.normalise_code:
         z = z / jnp.maximum(jnp.abs(z).mean(-1, keepdims=True), 1e-8)
     return z
@@ -157,17 +160,20 @@ def mismatch_method(
 ) -> Method:
     """SAC with the source rewards penalised by the deviation of these encoders."""
 
+    def pair_of(ctx: Context) -> Pair:
+        return layouts(ctx.hyper, ctx.spec).at(ctx.sac.precision)
+
     def init_lane(key: jax.Array, hyper: Hyper, spec: Spec) -> Encoders:
         return init(key, hyper, layouts(hyper, spec))
 
     def learn_lane(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Notes]:
-        return learn(predict, layouts(ctx.hyper, ctx.spec), target, ctx)
+        return learn(predict, pair_of(ctx), target, ctx)
 
     def correct_lane(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
-        return correct(predict, layouts(ctx.hyper, ctx.spec), source, ctx)
+        return correct(predict, pair_of(ctx), source, ctx)
 
     def diagnose_lane(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
-        seen = diagnose(predict, layouts(ctx.hyper, ctx.spec), newest, held_out, ctx)
+        seen = diagnose(predict, pair_of(ctx), newest, held_out, ctx)
         return seen | cloning.diagnose(source, ctx)
 
     return Method(
