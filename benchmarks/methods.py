@@ -10,63 +10,26 @@ import argparse
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
-from offdyn.data.replay import row_width
-from offdyn.domains.robots import ROBOTS
-from offdyn.experiments.config import build
-from offdyn.experiments.programs import Programs, run_keys, stack
+from offdyn.bench.learner import TASKS, UPDATES, Learner, seconds_of
+from offdyn.experiments.devices import offer_every_core
 from offdyn.experiments.record import surroundings
 from offdyn.methods.recipes import METHODS
 
-UPDATES = 10  # per dispatch, as in training
-ROWS = 20_000  # in each replay
-TASKS = {"halfcheetah": "halfcheetah-no-thighs", "hopper": "hopper-big-head"}
-TASKS |= {"walker": "walker-no-right-thigh", "ant": "ant-short-feet"}
 REFERENCE = "par"
-
-
-def start(method: str, robot: str, preset: str, lanes: int) -> tuple[Callable[[], Any], float]:
-    """(a tick's updates of these lanes, to be called again and again; seconds to compile them)."""
-    known = preset if preset in METHODS[method].presets else "paper"
-    configs = [build(TASKS[robot], method, known, seed)[0] for seed in range(lanes)]
-    config, spec = configs[0], ROBOTS[robot].spec
-    programs = Programs(config.recipe.method, spec, config.sac, config.hyper, "both", UPDATES)
-    keys = run_keys(list(range(lanes)))
-    state = programs.init(keys, stack([c.sac for c in configs]), stack([c.hyper for c in configs]))
-    rows = jax.jit(lambda: jax.random.normal(jax.random.key(1), (lanes, ROWS, row_width(spec))) * 0.1)()
-    alive = np.ones(lanes, bool)
-    step = getattr(config.hyper, "warm_up", 0)
-    step += -step % UPDATES
-
-    def tick() -> Any:
-        nonlocal state, step
-        state = programs.learn(keys, state, rows, rows, np.int32(ROWS), np.int32(ROWS), np.int32(step), alive)
-        step += UPDATES
-        return jax.block_until_ready(state.sums)
-
-    started = time.perf_counter()
-    tick()
-    return tick, time.perf_counter() - started
 
 
 def measure(methods: list[str], robot: str, preset: str, lanes: int, rounds: int) -> list[dict[str, Any]]:
     """One number of lanes."""
-    ticks, compiled = {}, {}
-    for method in methods:
-        ticks[method], compiled[method] = start(method, robot, preset, lanes)
+    learners = {method: Learner(lanes, method=method, robot=robot, preset=preset) for method in methods}
     taken: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(rounds):
-        for method, tick in ticks.items():
-            started = time.perf_counter()
-            tick()
-            taken[method].append((time.perf_counter() - started) / UPDATES)
+        for method, learner in learners.items():
+            taken[method].append(seconds_of(learner.tick) / UPDATES)
     median = {method: statistics.median(times) for method, times in taken.items()}
     return [
         {
@@ -75,7 +38,7 @@ def measure(methods: list[str], robot: str, preset: str, lanes: int, rounds: int
             "milliseconds": 1e3 * median[method],
             "fastest_milliseconds": 1e3 * min(taken[method]),
             f"times_{REFERENCE}": median[method] / median[REFERENCE],
-            "compile_seconds": compiled[method],
+            "compile_seconds": learners[method].compile_seconds,
         }
         for method in methods
     ]
@@ -90,6 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
+    offer_every_core()
     methods = [REFERENCE, *(name for name in asked.methods if name != REFERENCE)]
     print(f"{jax.devices()[0].device_kind}, preset {asked.preset}, {asked.robot}")
     print("lanes   method          ms/update   times PAR   compiled in")

@@ -1,0 +1,92 @@
+"""What an update of PAR cannot be faster than: its products and its memory traffic at this device's measured rates."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..experiments.config import RunConfig
+from ..learning.networks import Layout
+from ..learning.sac import actor_layout, critic_layout
+from ..methods.par import layouts
+from ..types import Spec
+
+
+class Rates(NamedTuple):
+    """Of all devices that take part, per second."""
+
+    operations: float  # of products of 256x256 float32 matrices
+    bytes: float  # read and written, of a large copy
+
+
+class Floor(NamedTuple):
+    """Seconds of one update."""
+
+    arithmetic: float
+    memory: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self)
+
+
+def best_seconds(call: Callable[[], Any], repeats: int) -> float:
+    """The fastest of several timed calls after a warm-up."""
+    jax.block_until_ready(call())
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        jax.block_until_ready(call())
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def rates(repeats: int = 10) -> Rates:
+    """Of one device that has the machine to itself: one GPU, or all cores.
+
+    On a GPU many products run side by side: one alone would measure the launch of its kernel, which is no floor.
+    """
+    on_gpu = jax.default_backend() == "gpu"
+    chained, side_by_side = 50, 40 if on_gpu else 1
+    a = jax.random.normal(jax.random.key(0), (side_by_side, 256, 256)) / 16
+    chain = jax.jit(lambda a: jax.lax.fori_loop(0, chained, lambda _, b: a @ b, a))
+    operations = 2 * 256**3 * side_by_side * chained / best_seconds(lambda: chain(a), repeats)
+    big = jnp.zeros(2**28 if on_gpu else 2**25)
+    copy = jax.jit(lambda x: x + 1)
+    return Rates(operations, 2 * big.nbytes / best_seconds(lambda: copy(big), repeats))
+
+
+def floor(config: RunConfig, spec: Spec, lanes: float, measured: Rates) -> Floor:
+    operations, moved = needed(config, spec)
+    return Floor(lanes * operations / measured.operations, lanes * moved / measured.bytes)
+
+
+def needed(config: RunConfig, spec: Spec) -> tuple[float, float]:
+    """(operations, bytes) one PAR update cannot do without, for one run."""
+    sac, hyper = config.sac, config.hyper
+    rows, n = 2 * sac.batch_size, hyper.encoder_batch
+    actor, critic = actor_layout(sac, spec), critic_layout(sac, spec)
+    f, g = layouts(hyper, spec)
+    share = 1 / hyper.encoder_interval
+    # Forward, gradient of the weights, gradient of the inputs where something before them is trained.
+    encoders = n * (2 * _products(f) + _products(g)) + n * (2 * _products(f) - _first(f)) + n * 2 * _products(g)
+    penalty = sac.batch_size * (2 * _products(f) + _products(g))
+    backup = rows * (_products(actor) + 2 * _products(critic))
+    critics = rows * 2 * (3 * _products(critic) - _first(critic))
+    actors = rows * (3 * _products(actor) - _first(actor) + 2 * 2 * _products(critic))
+    operations = share * encoders + penalty + backup + critics + actors
+    trained = actor.length + 2 * critic.length + share * (f.length + g.length)
+    slow = 2 * critic.length + (f.length + g.length if hyper.slow_encoder else 0)
+    # Adam reads value, two moments and gradient and writes value and moments; a slow copy is read and written.
+    return operations, 4 * (7 * trained + 2 * slow)
+
+
+def _products(layout: Layout) -> int:
+    """Floating-point operations of one row's way through the network."""
+    return 2 * sum(a * b for a, b in zip(layout.sizes[:-1], layout.sizes[1:], strict=True))
+
+
+def _first(layout: Layout) -> int:
+    return 2 * layout.sizes[0] * layout.sizes[1]

@@ -1,0 +1,84 @@
+"""A tick's updates of some lanes again and again, on rows that never change: all the benchmarks know of Programs."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..data.replay import row_width
+from ..domains.robots import ROBOTS
+from ..experiments.config import build
+from ..experiments.devices import Devices
+from ..experiments.programs import Programs, run_keys, stack
+from ..methods.recipes import METHODS
+
+UPDATES = 10  # per dispatch, as in training
+ROWS = 20_000  # in each replay
+TASKS = {
+    "halfcheetah": "halfcheetah-no-thighs",
+    "hopper": "hopper-big-head",
+    "walker": "walker-no-right-thigh",
+    "ant": "ant-short-feet",
+}
+
+
+class Learner:
+    """So many lanes of a method, past its warm-up, compiled."""
+
+    def __init__(
+        self,
+        lanes: int,
+        *,
+        method: str = "par",
+        robot: str = "halfcheetah",
+        preset: str = "paper",
+        rows: int = ROWS,
+        updates: int = UPDATES,
+        devices: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.lanes, self.robot, self.updates, self.spec = lanes, robot, updates, ROBOTS[robot].spec
+        known = preset if preset in METHODS[method].presets else "paper"
+        runs = [build(TASKS[robot], method, known, seed, settings or {})[0] for seed in range(lanes)]
+        self.config = runs[0]
+        self.devices = Devices(lanes, devices)
+        programs = Programs(self.config.recipe.method, self.spec, self.config.sac, self.config.hyper, "both", updates)
+        self.programs = self.devices.spread(programs)
+        self.keys = self.devices.deal(run_keys(list(range(lanes))))
+        self.state = self.programs.init(self.keys, stack([r.sac for r in runs]), stack([r.hyper for r in runs]))
+        shape = (lanes, rows, row_width(self.spec))
+        made = jax.jit(lambda key: jax.random.normal(key, shape) * 0.1, out_shardings=self.devices.by_lane)
+        self.rows = made(jax.random.key(1)), made(jax.random.key(2))
+        self.sizes = np.int32(rows), np.int32(rows)
+        warm_up = getattr(self.config.hyper, "warm_up", 0)
+        self.step = warm_up + -warm_up % updates
+        started = time.perf_counter()
+        self.tick()
+        self.compile_seconds = time.perf_counter() - started
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.keys, self.state, *self.rows, *self.sizes, np.int32(self.step), np.ones(self.lanes, bool))
+
+    def tick(self) -> None:
+        """So many updates of every lane, done when this returns."""
+        self.state = self.programs.learn(*self._arguments())
+        self.step += self.updates
+        jax.block_until_ready(self.state)
+
+    def held_bytes(self) -> dict[str, int]:
+        """What stays on the devices: networks with their optimisers, and replays."""
+        learned = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state))
+        return {"networks": learned, "replays": sum(rows.nbytes for rows in self.rows)}
+
+    def working_bytes(self) -> int | None:
+        """What an update needs besides, on all devices together, where the compiler says."""
+        analysis = self.programs.learn.lower(*self._arguments()).compile().memory_analysis()
+        return None if analysis is None else int(analysis.temp_size_in_bytes) * self.devices.count
+
+
+def seconds_of(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started

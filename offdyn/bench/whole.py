@@ -1,0 +1,69 @@
+"""Everything `offdyn bench` measures, one part after the other; what is there when it is interrupted stays."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from ..experiments.program_cache import keep_programs
+from ..experiments.progress import Lines
+from ..experiments.record import surroundings
+from . import floors, physics, training, updates
+from .learner import TASKS, Learner
+
+FORMAT = 1
+ROBOT = "halfcheetah"  # of the updates and the training
+BODIES = 40  # of the physics
+
+
+def describe() -> dict[str, Any]:
+    """The machine, before anything is measured."""
+    load = os.getloadavg()[0]  # processes at work in the last minute, those of others
+    return {"format": FORMAT, "complete": False, "load": load, "surroundings": surroundings(None)} | {
+        part: [] for part in ("updates", "physics", "training")
+    }
+
+
+def lanes_of(platform: str, quick: bool) -> list[int]:
+    """As many as such a machine trains at a time."""
+    return ([1, 2] if quick else [1, 2, 4]) if platform == "cpu" else ([1, 10] if quick else [1, 10, 40])
+
+
+def measure(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> None:
+    """Fill `found` part by part."""
+    keep_programs(Lines())
+    for part, row in _rows(found, quick, say):
+        found[part].append(row)
+    found["complete"] = True
+
+
+def _rows(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    cores = len(os.sched_getaffinity(0))
+    turns, repeats = (3, 10) if quick else (10, 30)
+    threads = sorted({1, cores})
+    for robot in TASKS:
+        say(f"physics of {robot}")
+        rates = physics.measure(robot, BODIES, threads, turns, seconds=0.1)
+        yield (
+            "physics",
+            {"robot": robot, "bodies": BODIES, "cores": cores}
+            | rates
+            | {f"share_of_limit_{count}": rates[f"threads_{count}"] / rates[f"limit_{count}"] for count in threads},
+        )
+    say("products and copies")
+    measured = floors.rates()
+    platform = jax.default_backend()
+    for lanes in lanes_of(platform, quick):
+        say(f"updates, {lanes} {'lane' if lanes == 1 else 'lanes'}")
+        yield "updates", updates.measure(Learner(lanes), measured, repeats)
+    trained = found["updates"][1]
+    say(f"a training of {trained['lanes']} runs, evaluation included")
+    stepped = next(row for row in found["physics"] if row["robot"] == ROBOT)
+    seconds = 5.0 if quick else 15.0
+    yield "training", training.measure(ROBOT, trained["lanes"], seconds, trained, stepped, cores)
+
+
+def say(text: str) -> None:
+    print(f"{text} ...", file=sys.stderr, flush=True)

@@ -1,0 +1,157 @@
+"""`offdyn bench`: what it measures is what it says, and whatever was measured is shown."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offdyn.bench import floors, physics, training, updates, whole
+from offdyn.bench.table import table
+from offdyn.cli import main
+from offdyn.domains.robots import ROBOTS
+from offdyn.experiments.config import build
+
+from .experiments.small import two_runs
+
+UPDATE = {"robot": "halfcheetah", "lanes": 2, "devices": 1, "milliseconds": 16.0, "run_updates_per_second": 125.0}
+UPDATE |= {"arithmetic_floor_milliseconds": 8.0, "memory_floor_milliseconds": 1.0, "share_of_floor": 0.5}
+UPDATE |= {"times_the_floor": 2.0, "product_gflops": 195.0, "copy_gbytes": 20.0, "compile_seconds": 9.0}
+PHYSICS = {"robot": "halfcheetah", "bodies": 40, "cores": 4, "limit_1": 1000.0, "threads_1": 900.0}
+PHYSICS |= {"limit_4": 4000.0, "threads_4": 3000.0, "share_of_limit_1": 0.9, "share_of_limit_4": 0.75}
+
+
+def test_an_interrupted_benchmark_shows_and_writes_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(found: Any, quick: bool, say: Any) -> Iterator[Any]:
+        assert quick
+        yield "physics", PHYSICS
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(whole, "_rows", rows)
+    assert main(["bench", "--quick", "--out", str(tmp_path / "bench.json")]) == 130
+    shown = capsys.readouterr()
+    assert "so far" in shown.err
+    assert "halfcheetah         900                  90%       3,000                  75%" in shown.out
+    assert "UPDATES" not in shown.out
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert written["physics"] == [PHYSICS]
+    assert not written["complete"]
+    assert written["surroundings"]["packages"]["jax"] in shown.out
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for out in (tmp_path, tmp_path / "nowhere" / "bench.json"):
+        assert main(["bench", "--out", str(out)]) == 2
+        assert "expected a file to write" in capsys.readouterr().err
+
+
+def test_the_table_has_a_part_for_each_measurement() -> None:
+    found = whole.describe() | {"updates": [UPDATE], "physics": [PHYSICS]}
+    found["training"] = [
+        {"lanes": 2, "robot": "halfcheetah", "steps_per_second": 50.0, "run_steps_per_second": 100.0}
+        | {"share_of_floor": 0.4, "milliseconds": 20.0, "device_floor_milliseconds": 8.0, "start_up_seconds": 7.5}
+        | {"physics_floor_milliseconds": 0.5, "physics_share": 0.033, "device_waits_share": 0.2}
+    ]
+    shown = table(found | {"load": 0.0})
+    assert "NOT TO BE TRUSTED" not in shown
+    assert "NOT TO BE TRUSTED" in table(found | {"load": 99.0})
+    assert "    2        1      16.000             125       8.000                  50%" in shown
+    assert "50 source steps/s a run, 100 in all, 40% of the floor's speed" in shown
+    assert "the physics takes 3.3% of all cores' time, the device waits for the host 20% of the time" in shown
+
+
+def test_a_training_is_measured_over_whole_evaluation_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(training.time, "perf_counter", lambda: now)
+    watch = training.Watch(interval=1000, seconds=15.0)
+    for clock in range(10, 5000, 10):
+        now = clock / 100
+        watch.advanced(clock, 10_000, 0.0)
+        if watch.stop.wanted:
+            break
+    assert (watch.steps, watch.seconds) == (2000, 20.0)  # from step 200: what comes before is compiling
+
+
+def test_a_slow_training_is_measured_over_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(training.time, "perf_counter", lambda: now)
+    watch = training.Watch(interval=1000, seconds=15.0)
+    for clock in range(10, 5000, 10):
+        now = float(clock)
+        watch.advanced(clock, 10_000, 0.0)
+        if watch.stop.wanted:
+            break
+    assert watch.steps == 90
+
+
+def test_a_training_is_compared_with_its_device_and_its_physics(
+    monkeypatch: pytest.MonkeyPatch, shared_programs: None
+) -> None:
+    monkeypatch.setattr(training, "runs_of", lambda *_: two_runs())
+    monkeypatch.setattr(training, "OFTEN", training.Evaluation(120, 2, 1))
+    started = time.perf_counter()
+    found = training.measure("halfcheetah", 2, 0.0, UPDATE, PHYSICS, cores=4)
+    assert found["measured_steps"] == 120
+    assert 0 < 120 / found["steps_per_second"] < time.perf_counter() - started
+    assert found["device_floor_milliseconds"] == pytest.approx(8.0)
+    # Two runs; a source step, a tenth of a target step, and 3 episodes of 17 steps every 120.
+    assert found["physics_floor_milliseconds"] == pytest.approx(1e3 * 2 * (1 + 0.1 + 3 * 17 / 120) / 4000)
+    assert found["share_of_floor"] == pytest.approx(8.0 / found["milliseconds"])
+
+
+def test_physics_is_measured_with_and_without_the_rest_of_an_environment() -> None:
+    found = physics.measure("hopper", 2, [1], repeats=1, seconds=0.002)
+    assert set(found) == {"limit_1", "threads_1"}
+    assert all(rate > 0 for rate in found.values())
+
+
+def test_the_floor_of_an_update_counts_its_products_and_parameters() -> None:
+    widths = {"actor_widths": (3,), "critic_widths": (2,), "encoder_widths": (5,), "code_size": 4}
+    config = build("hopper-big-head", "par", "paper", 0, widths | {"batch_size": 7, "encoder_batch": 6})[0]
+    operations, moved = floors.needed(config, ROBOTS["hopper"].spec)
+    actor, critic = 2 * (11 * 3 + 3 * 6), 2 * (14 * 2 + 2 * 1)  # of one row, forwards
+    f, g = 2 * (11 * 5 + 5 * 4), 2 * (7 * 5 + 5 * 4)
+    expected = 6 * (2 * f + g) + 6 * (2 * f - 2 * 11 * 5) + 6 * 2 * g  # encoders: forwards, then backwards
+    expected += 7 * (2 * f + g)  # penalty
+    expected += 14 * (actor + 2 * critic)  # backup
+    expected += 14 * 2 * (3 * critic - 2 * 14 * 2)  # critics
+    expected += 14 * (3 * actor - 2 * 11 * 3 + 4 * critic)  # actor, through both critics
+    assert operations == expected
+    of_actor, of_critic = 11 * 3 + 3 + 3 * 6 + 6, 14 * 2 + 2 + 2 * 1 + 1
+    of_encoders = 11 * 5 + 5 + 5 * 4 + 4 + 7 * 5 + 5 + 5 * 4 + 4
+    assert moved == 4 * (7 * (of_actor + 2 * of_critic + of_encoders) + 2 * 2 * of_critic)
+
+
+def test_an_update_counts_with_its_fastest_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Learner:
+        lanes, robot, compile_seconds = 4, "hopper", 1.0
+        spec = ROBOTS["hopper"].spec
+        config = build("hopper-big-head", "par", "paper", 0)[0]
+
+        class devices:
+            count = 1
+
+        def tick(self) -> None: ...
+
+    taken = iter([0.5, 0.1, 0.3])
+    monkeypatch.setattr(updates, "seconds_of", lambda tick: next(taken))
+    found = updates.measure(Learner(), floors.Rates(1e11, 1e10), repeats=3)  # type: ignore[arg-type]
+    assert found["milliseconds"] == pytest.approx(10.0)
+    assert found["run_updates_per_second"] == pytest.approx(400.0)
+    assert found["share_of_floor"] == pytest.approx(max(found[f"{k}_floor_milliseconds"] for k in KINDS) / 10.0)
+
+
+KINDS = ("arithmetic", "memory")
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_the_training_has_lanes_whose_updates_were_timed(platform: str) -> None:
+    for quick in (True, False):
+        assert len(whole.lanes_of(platform, quick)) >= 2
+    assert set(whole.lanes_of(platform, True)) <= set(whole.lanes_of(platform, False))
