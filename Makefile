@@ -19,7 +19,7 @@ has   := $(if $(wildcard $(bin)/python),$(shell cat $(ready) 2>/dev/null))
 asked := $(if $(filter file,$(origin PYTHON)),$(has),$(shell $(PYTHON) -c '$(version)' 2>/dev/null))
 whole := $(and $(has),$(filter $(has),$(asked)))
 
-.PHONY: help setup test test-long lint demo lock clean
+.PHONY: help setup test test-long lint demo docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test-long  setup, then the suite with the slow tests too"
 	@echo "make demo       setup, then a short demonstration"
 	@echo "make lint       setup, then ruff and mypy"
+	@echo "make docs       setup, then the documentation site: site/index.html"
 	@echo "make lock       make requirements/*.txt anew (UPGRADE=--upgrade takes the newest versions)"
 	@echo "make clean      remove caches and build outputs; $(VENV) and results stay"
 
@@ -70,6 +71,10 @@ lint: setup
 demo: setup
 	$(bin)/python -m offdyn.demo
 
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict
+	@echo "docs: open site/index.html"
+
 lock: setup
 	$(compile) --output-file requirements/run.txt
 	$(compile) --constraints requirements/run.txt --extra render --extra slurm --extra optuna --extra onnx --extra wandb --extra docs --extra dev \
@@ -78,5 +83,5 @@ lock: setup
 	@echo "lock: wrote $(locks); make setup installs them"
 
 clean:
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find offdyn tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

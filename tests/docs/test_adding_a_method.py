@@ -1,0 +1,60 @@
+"""The method that docs/adding-a-method.md adds, with the code that stands there."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+from offdyn.methods.recipes import RECIPES
+
+from .pages import python_blocks
+
+METHOD, TRIAL, TEST = python_blocks("docs/adding-a-method.md")
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> Iterator[dict[str, Any]]:
+    """The names of the page's script, run in a folder where the method's file lies."""
+    folder = tmp_path_factory.mktemp("adding")
+    (folder / "par_capped.py").write_text(METHOD)
+    known, optimised = dict(RECIPES), jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        names: dict[str, Any] = {"__name__": "script"}
+        exec(TRIAL, names)
+        yield names
+    jax.config.update("jax_disable_most_optimizations", optimised)
+    sys.modules.pop("par_capped", None)
+    RECIPES.clear()
+    RECIPES.update(known)
+
+
+def test_the_method_trains_both_caps_in_one_program(script: dict[str, Any]) -> None:
+    capped, unbounded = script["runs"]
+    assert capped.state == unbounded.state == "finished"
+    assert len(list(Path(capped.path.parent, "cohorts").iterdir())) == 1
+    assert capped.curve()[-1]["reward_penalty"] <= 0.2
+    assert capped.curve()[-1]["share_of_rows_at_the_cap"] > 0
+    assert unbounded.curve()[-1]["share_of_rows_at_the_cap"] == 0
+
+
+def test_its_notes_are_logged_by_name(script: dict[str, Any]) -> None:
+    for run in script["runs"]:
+        logged = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+        assert any("share of rows at the cap" in line for line in logged)
+
+
+def test_the_pages_own_test_fails_when_the_method_is_broken_as_the_page_says(script: dict[str, Any]) -> None:
+    exec(TEST, script)
+    script["test_no_row_loses_more_than_the_cap"]()
+    broken: dict[str, Any] = {"__name__": "par_capped"}
+    exec(METHOD.replace("jnp.minimum", "jnp.maximum"), broken)
+    script["PAR_CAPPED"] = broken["PAR_CAPPED"]
+    with pytest.raises(AssertionError):
+        script["test_no_row_loses_more_than_the_cap"]()
