@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .domains import own
 from .domains.pairs import Pair
 from .errors import OffdynError
 from .experiments import train as training
@@ -15,22 +16,41 @@ from .experiments.evaluate import Policy
 from .experiments.progress import Progress
 from .experiments.record import RunFolder
 
+Environment = str | own.Factory
 Wanted = str | Path | Mapping[str, Any] | Pair
 
 
 def plan(
-    task: Wanted | Sequence[Wanted],
+    task: Wanted | Sequence[Wanted] | None = None,
     method: str | Sequence[str] = "par",
     preset: str = "paper",
     seeds: Iterable[int] = (0,),
     *,
+    source: Environment | Path | None = None,
+    target: Environment | None = None,
+    time_limit: int | None = None,
     allow_no_shift: bool = False,
     **settings: Any,
 ) -> tuple[list[RunConfig], list[str]]:
     """Every run of the grid tasks x methods x listed values x seeds, and what its user should be told.
 
-    A setting that may differ by lane (a float: penalty, temperature ...) may be a list, each value of which is a run.
+    In place of a task, `source` and `target` name environments of one's own: a Gymnasium id, module:function, or a
+    function that returns an environment; the source may be a dataset. A setting that may differ by lane (a float:
+    penalty, temperature ...) may be a list, each value of which is a run.
     """
+    if target is not None:
+        if task is not None:
+            raise OffdynError("expected either a task or source and target, got both")
+        if source is not None and own.is_dataset(source):
+            source, settings = None, {"source_data": str(source), **settings}
+        task = own.pair_of(source, target, time_limit)  # type: ignore[arg-type]  # no Path: that is a dataset
+    elif source is not None or time_limit is not None:
+        raise OffdynError("source and time_limit are for a target of one's own: name it, too")
+    if task is None:
+        raise OffdynError(
+            "which task? Say --task NAME (`offdyn list` prints them all), or --source and --target for environments "
+            "of your own"
+        )
     tasks: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
     methods = list(method) if isinstance(method, list | tuple) else [method]
     seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in _several(seeds)]
@@ -57,12 +77,15 @@ def _several(values: Any) -> list[Any]:
 
 
 def train(
-    task: Wanted | Sequence[Wanted],
+    task: Wanted | Sequence[Wanted] | None = None,
     method: str | Sequence[str] = "par",
     preset: str = "paper",
     seeds: Iterable[int] = (0,),
     *,
     out: str | Path,
+    source: Environment | Path | None = None,
+    target: Environment | None = None,
+    time_limit: int | None = None,
     threads: int | None = None,
     keep_replay: bool = False,
     allow_no_shift: bool = False,
@@ -70,8 +93,26 @@ def train(
     stop: training.Stop | None = None,
     **settings: Any,
 ) -> list[RunFolder]:
-    """Train every run of the grid and return their records; `settings` are named as in `offdyn train --set`."""
-    runs, notices = plan(task, method, preset, seeds, allow_no_shift=allow_no_shift, **settings)
+    """Train every run of the grid and return their records, in the order of `plan`; one that fails stops no other.
+
+    Args:
+        task: names, YAML files or mappings of tasks, a `Task` or a `World`; several are several runs.
+        method: names of `offdyn list`.
+        preset: of each method: "paper", or another that it has.
+        seeds: each is a run.
+        out: folder for the runs; a run that is there already is refused.
+        source: with `target`, in place of a task: see `plan`.
+        target: an environment of one's own: see `plan`.
+        time_limit: steps of an episode there, where the environment does not say.
+        threads: for the physics; changes no result.
+        keep_replay: keep the collected rows when the runs are done.
+        allow_no_shift: train although source and target are the same.
+        progress: told what happens; None: nobody is.
+        stop: set its `wanted` from elsewhere to save and stop; `Stopped` is raised then.
+        settings: named as in `offdyn train --set`; a list for a float makes a run of each value.
+    """
+    pair: dict[str, Any] = {"source": source, "target": target, "time_limit": time_limit}
+    runs, notices = plan(task, method, preset, seeds, allow_no_shift=allow_no_shift, **pair, **settings)
     for text in notices:
         if progress is not None:
             progress.say(text)
@@ -81,15 +122,32 @@ def train(
 def resume(
     out: str | Path,
     *,
+    source: Environment | None = None,
+    target: Environment | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
     stop: training.Stop | None = None,
 ) -> list[RunFolder]:
-    """Continue every unfinished run below a folder, exactly where its last checkpoint was."""
+    """Continue every unfinished run below a folder, exactly where its last checkpoint was; returns those continued.
+
+    Args:
+        out: the `out` of an earlier training.
+        source: the function the training was given, where no name leads to it.
+        target: likewise.
+        threads: for the physics; changes no result.
+        progress: told what happens; None: nobody is.
+        stop: as in `train`.
+    """
+    for role, wanted in (("source", source), ("target", target)):
+        if wanted is not None:
+            own.reference_of(wanted, role)
     return training.resume(Path(out), threads=threads, progress=progress, stop=stop)
 
 
 def load_policy(run: str | Path | RunFolder) -> Policy:
-    """The policy of a run: call it with an observation [..., S] to get the mean action [..., A]."""
+    """The policy of a run: call it with an observation [..., S] to get the mean action [..., A].
+
+    It needs NumPy alone. A run has one from its first checkpoint on; `run` is its folder, or its record.
+    """
     folder = run.path if isinstance(run, RunFolder) else Path(run)
     return Policy(folder / "policy.safetensors")

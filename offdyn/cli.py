@@ -1,4 +1,4 @@
-"""The command line: offdyn list | train | resume | evaluate | check | collect | study | tune | report.
+"""The command line: offdyn list | train | resume | evaluate | check | collect | study | tune | report | bench.
 
 Exit codes: 0 done, 1 a run or a check failed, 2 a mistake in what was asked for, 75 stopped and saved (resume
 continues).
@@ -17,10 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import __version__, collect_command, study_command, tune_command
+from . import __version__, bench_command, collect_command, export_command, study_command, tune_command, video_command
 from .errors import OffdynError
 
 DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 75
+LEARNING = ("train", "resume", "collect", "tune", "bench")
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,6 +43,10 @@ def parser() -> argparse.ArgumentParser:
 
     train = commands.add_parser("train", help="train runs, all seeds at once")
     train.add_argument("--task", nargs="+", metavar="T", help="names of `offdyn list`, ROBOT-FAMILY-FACTOR, or YAML")
+    environment = "of your own instead: a Gymnasium id or module:function"
+    train.add_argument("--source", metavar="S", help=f"environment {environment}, or a dataset")
+    train.add_argument("--target", metavar="T", help=f"environment {environment}")
+    train.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
     train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
     train.add_argument("--preset", metavar="P", help="paper (default), released, printed")
     train.add_argument("--seeds", nargs="+", type=int, metavar="N", help="default 0")
@@ -50,7 +55,10 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--target-interval", metavar="F", help="source steps per target step; default 10")
     train.add_argument("--bodies", metavar="N", help="source bodies per run; default 10, a divisor of F")
     train.add_argument("--eval-interval", metavar="N", help="source steps between evaluations; default 10000")
-    train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10")
+    train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10; 0: none ever")
+    train.add_argument("--target-mode", metavar="M", help="steps (default), or episodic: no updates inside an episode")
+    train.add_argument("--target-log", metavar="DIR", help="write down every step of --target as it happens")
+    train.add_argument("--env-processes", metavar="P", help="bodies of --source in processes: on, off, auto (default)")
     train.add_argument("--checkpoint-interval", metavar="N", help="source steps; default 50000")
     train.add_argument("--source-data", metavar="D", help="a dataset, by name or file, in place of a live source")
     train.add_argument("--start-from", metavar="RUN", help="go on from a run's networks; may name {seed} and {robot}")
@@ -60,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--config", type=Path, metavar="FILE.yaml", help="the same names as keys; flags win over it")
     train.add_argument("--allow-no-shift", action="store_true", help="train although source and target are the same")
     train.add_argument("--allow-faulty-data", action="store_true", help="whatever `offdyn check` says of it")
+    train.add_argument("--wandb", metavar="PROJECT", help="send the numbers to Weights & Biases as well")
     train.add_argument("--keep-replay", action="store_true", help="keep the collected rows when the runs are done")
 
     resume = commands.add_parser("resume", help="continue what was interrupted")
@@ -83,9 +92,12 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="folders of runs, finished or not")
     report.add_argument("--out", type=Path, required=True, metavar="REPORT", help="folder for index.html and its files")
 
+    export_command.add_arguments(commands.add_parser("export", help="a policy as files that need no offdyn"))
+    video_command.add_arguments(commands.add_parser("video", help="a policy in source and target side by side"))
     collect_command.add_arguments(commands.add_parser("collect", help="make datasets, by name or of any policy"))
     study_command.add_arguments(commands.add_parser("study", help="all runs of a table or figure, in one command"))
     tune_command.add_arguments(commands.add_parser("tune", help="search scalars of a method under a target budget"))
+    bench_command.add_arguments(commands.add_parser("bench", help="how fast this machine is, how fast it could be"))
     return root
 
 
@@ -93,8 +105,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake is a sentence, not a traceback."""
     asked = parser().parse_args(arguments)
     commands = {"list": list_all, "train": train, "resume": resume, "evaluate": evaluate, "check": check}
+    commands |= {"bench": bench_command.run, "export": export_command.run, "video": video_command.run}
     commands |= {"collect": collect_command.run, "study": study_command.run, "report": report, "tune": tune_command.run}
     try:
+        if asked.command in LEARNING or getattr(asked, "action", None) in ("run", "plan"):
+            from .experiments.devices import offer_every_core
+
+            offer_every_core()
         return commands[asked.command](asked)
     except OffdynError as error:
         print(f"offdyn: {error}", file=sys.stderr)
@@ -160,7 +177,8 @@ def train(asked: argparse.Namespace) -> int:
     from .experiments import train as training
 
     wanted = _read_config(asked.config) if asked.config else {}
-    flags = {name: getattr(asked, name) for name in ("task", "method", "preset", "seeds", "out")}
+    heads = ("task", "source", "target", "time_limit", "method", "preset", "seeds", "out")
+    flags = {name: getattr(asked, name) for name in heads}
     wanted |= {name: value for name, value in flags.items() if value is not None}
     named = (
         "source_steps",
@@ -169,8 +187,12 @@ def train(asked: argparse.Namespace) -> int:
         "eval_interval",
         "eval_episodes",
         "checkpoint_interval",
+        "target_mode",
+        "target_log",
+        "env_processes",
         "source_data",
         "start_from",
+        "wandb",
     )
     wanted |= {name: getattr(asked, name) for name in (*named, "penalty") if getattr(asked, name) is not None}
     if asked.allow_faulty_data:
@@ -180,8 +202,6 @@ def train(asked: argparse.Namespace) -> int:
         if not equals:
             raise OffdynError(f"--set {pair}: expected NAME=VALUE")
         wanted[name] = value
-    if "task" not in wanted:
-        raise OffdynError("which task? Say --task NAME; `offdyn list` prints them all")
     out = Path(str(wanted.pop("out", "runs")))
     allow_no_shift = _switch("allow_no_shift", wanted.pop("allow_no_shift", False)) or asked.allow_no_shift
     keep_replay = _switch("keep_replay", wanted.pop("keep_replay", False)) or asked.keep_replay
@@ -234,8 +254,11 @@ def evaluate(asked: argparse.Namespace) -> int:
     folder = RunFolder.open(asked.run)
     task = folder.config.task
     policy = load_policy(folder)
-    result = run_episodes(policy.policies, [task], [asked.seed], asked.episodes, asked.episodes, index=0)
-    returns = {"target": result.target_returns[0], "source": result.source_returns[0]}
+    sources = asked.episodes if pairs.has_source(task) else 0
+    result = run_episodes(policy.policies, [task], [asked.seed], asked.episodes, sources, index=0)
+    returns = {"target": result.target_returns[0]}
+    if sources:
+        returns["source"] = result.source_returns[0]
     if asked.json:
         print(json.dumps({"run": folder.config.name, **{k: list(map(float, v)) for k, v in returns.items()}}))
         return DONE
@@ -314,6 +337,7 @@ def _print_results(folders: Sequence[Any]) -> int:
             read = json.loads(final.read_text())
             score = read["final_normalised"]
             shown = "" if score is None else f"   normalised {score:.1f}"
+            shown += f" ({read['final_of']})" if "final_of" in read else ""
             print(f"{folder.path}   target return {read['final_mean']:.1f} +- {read['final_std']:.1f}{shown}")
         else:
             print(f"{folder.path}   {folder.state}")

@@ -4,6 +4,9 @@ import os
 
 import pytest
 
+# However many cores there are: results differ in their last bits with the number of devices.
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")
+
 
 @pytest.fixture(scope="session")
 def shared_programs(request: pytest.FixtureRequest) -> None:

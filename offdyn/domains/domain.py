@@ -27,8 +27,11 @@ class Domain(Protocol):
     """
 
     spec: Spec
-    observation: np.ndarray  # [bodies, S] float64, what each body sees now: choose its next action from this
     divergences: np.ndarray  # [bodies] int64, how often each body's physics broke so far
+
+    @property
+    def observation(self) -> np.ndarray:
+        """[bodies, S] float64, what each body sees now: choose its next action from this."""
 
     def reset(self, ids: np.ndarray, elapsed: np.ndarray | int = 0) -> None:
         """Start a new episode for these bodies, of which `elapsed` steps count as spent already (staggering)."""

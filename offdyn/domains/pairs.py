@@ -1,26 +1,32 @@
-"""A source and a target, whatever simulates them: a shifted robot with its stock body, or a small world."""
+"""A source and a target, whatever simulates them: a shifted robot with its stock body, a small world, or one's own."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import OffdynError, unknown
 from ..types import Spec
-from . import tasks
+from . import own, tasks
 from .domain import Domain
 from .jetpack import JETPACK
+from .own import OwnPair
+from .own_bodies import OwnBodies
 from .simulator import Simulator
 from .tasks import Task
 from .worlds import World, WorldBodies
 
-Pair = Task | World
+Pair = Task | World | OwnPair
 WORLDS: dict[str, World] = {world.name: world for world in (JETPACK,)}  # built-in worlds by name
 
 
 def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
-    """The pair a user means: a task's name, file or mapping, or a world."""
-    if isinstance(wanted, World):
+    """The pair a user means: a task's name, file or mapping, a world, or environments of one's own."""
+    if isinstance(wanted, World | OwnPair):
         return wanted
+    if isinstance(wanted, Mapping) and "target" in wanted:
+        return own.from_mapping(wanted)
     if isinstance(wanted, Mapping) and "world" in wanted:
         wanted = wanted["world"]
         if wanted not in WORLDS:
@@ -31,16 +37,29 @@ def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
 
 
 def spec_of(pair: Pair) -> Spec:
-    return pair.spec if isinstance(pair, World) else pair.robot.spec
+    return pair.robot.spec if isinstance(pair, Task) else pair.spec
 
 
 def family_of(pair: Pair) -> str:
     """Pairs of one family have the same bodies but for their shifts: their runs may share a cohort."""
-    return pair.name if isinstance(pair, World) else pair.robot.name
+    return pair.robot.name if isinstance(pair, Task) else pair.name
+
+
+def action_bounds(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest action [A] in the environment's own units; everything here acts in [-1, 1]."""
+    ones = np.ones(spec_of(pair).action_size)
+    return (np.array(pair.action_low), np.array(pair.action_high)) if isinstance(pair, OwnPair) else (-ones, ones)
+
+
+def has_source(pair: Pair) -> bool:
+    """Whether there is one to act in."""
+    return not isinstance(pair, OwnPair) or pair.source is not None
 
 
 def source_of(pair: Pair) -> Pair:
     """The pair whose target is this one's source; a world, which is both in one, is its own."""
+    if isinstance(pair, OwnPair):
+        return own.source_of(pair)
     return pair if isinstance(pair, World) else tasks.source_of(pair)
 
 
@@ -48,28 +67,45 @@ def check(pair: Pair, allow_no_shift: bool) -> None:
     """Refuse a target that is its source, unless that is meant."""
     if isinstance(pair, Task):
         tasks.check_pair(tasks.source_of(pair), pair, allow_no_shift)
+    if isinstance(pair, OwnPair) and pair.source == pair.target and not allow_no_shift:
+        raise OffdynError(
+            f"source and target are both {pair.target}: there is no shift; --allow-no-shift trains all the same"
+        )
 
 
 def open_bodies(
-    bodies: Sequence[tuple[Pair, str]], seeds: Sequence[tuple[int, ...]], threads: int | None = None
+    bodies: Sequence[tuple[Pair, str]],
+    seeds: Sequence[tuple[int, ...]],
+    threads: int | None = None,
+    processes: str = "off",
 ) -> Domain:
-    """Bodies of one family, each the "source" or the "target" of its pair, built afresh."""
+    """Bodies of one family, each the "source" or the "target" of its pair, built afresh.
+
+    `processes` is for sources of one's own: each body in a process of its own, "on", "off", or "auto" where that pays.
+    """
     pair = bodies[0][0]
     if len({family_of(p) for p, _ in bodies}) > 1:
         raise OffdynError("bodies of one domain must be of one robot")
     if isinstance(pair, World):
         return WorldBodies(pair, [role == "target" for _, role in bodies], seeds)
+    if isinstance(pair, OwnPair):
+        return OwnBodies(pair, [role for _, role in bodies], seeds, processes)
     robots = [p if role == "target" else tasks.source_of(p) for p, role in bodies if isinstance(p, Task)]
     return Simulator(robots, seeds, threads=threads)
 
 
 def fingerprints(pair: Pair) -> dict[str, str]:
     """What identifies the two bodies in a result: hashes of the compiled models."""
-    if isinstance(pair, World):
+    if not isinstance(pair, Task):
         return {}
     source = tasks.source_of(pair)
     return {"source": tasks.model_hash(source.model()), "target": tasks.model_hash(pair.model())}
 
 
 def normalised(pair: Pair, episode_return: float) -> float | None:
-    return None if isinstance(pair, World) else tasks.normalised(pair, episode_return)
+    return tasks.normalised(pair, episode_return) if isinstance(pair, Task) else None
+
+
+def seen_by(domain: Domain, ids: np.ndarray) -> np.ndarray:
+    """[bodies, S] what the bodies see, right for these: of one's own environments no other begins an episode for it."""
+    return domain.seen_by(ids) if isinstance(domain, OwnBodies) else domain.observation

@@ -6,8 +6,10 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
+from ..domains.own_bodies import PROCESSES
+from ..domains.pairs import OwnPair
 from ..errors import OffdynError
-from ..learning.networks import ACTIVATIONS
+from ..learning.networks import ACTIVATIONS, PRECISIONS
 from ..methods.vgdf import COMPARED, IMAGINED
 
 if TYPE_CHECKING:
@@ -15,7 +17,13 @@ if TYPE_CHECKING:
 
 COLLECTS = ("both", "source", "target", "none")
 ROWS = ("both", "source", "target")
-MAY_BE_NONE_AT_ALL = ("eval_source_episodes", "final_episodes", "warm_up")  # whole numbers that may be 0
+TARGET_MODES = ("steps", "episodic")
+MAY_BE_NONE_AT_ALL = (
+    "eval_episodes",
+    "eval_source_episodes",
+    "final_episodes",
+    "warm_up",
+)  # whole numbers that may be 0
 
 
 def coerce(name: str, kind: Any, value: Any) -> Any:
@@ -76,10 +84,17 @@ def check(config: "RunConfig") -> None:
     need(values.get("members", 2) >= 2, "members", "at least 2")
     for name, known in (("imagined", IMAGINED), ("compared", COMPARED)):
         need(values.get(name, known[0]) in known, name, " or ".join(known))
+    need(sac.precision in PRECISIONS, "precision", " or ".join(PRECISIONS))
     need(values.get("encoder_activation", "elu") in ACTIVATIONS, "encoder_activation", " or ".join(ACTIVATIONS))
     need(plan.collects in COLLECTS, "collects", "both, source, target or none")
     need(plan.rows in ROWS, "rows", "both, source or target")
+    need(plan.target_mode in TARGET_MODES, "target_mode", " or ".join(TARGET_MODES))
+    need(plan.env_processes in PROCESSES, "env_processes", " or ".join(PROCESSES))
+    recorded = plan.target_log is None or isinstance(config.task, OwnPair)
+    need(recorded, "target_log", "none: it records a --target of one's own; --keep-replay keeps rows of a task")
     offline = plan.source_data is not None
+    if isinstance(config.task, OwnPair) and plan.collects in ("both", "source"):
+        config.task.reference("source")  # without one, it says so
     if offline:
         need(plan.collects in ("target", "none"), "collects", "target or none: the source is a dataset")
         need(plan.rows != "target", "rows", "both or source: rows of the dataset, too")

@@ -15,6 +15,7 @@ from ..domains import pairs
 from ..domains.domain import NoBodies
 from ..errors import OffdynError
 from .config import RunConfig
+from .devices import Devices
 from .evaluate import Policies, Spread
 from .leaves import fill_leaves, matching, named_leaves
 from .memory import capacities
@@ -23,6 +24,7 @@ from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, run_keys, stac
 
 SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
 TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
+KEPT_TICKS = 100  # between two copies of what is learned, to which a lane that fails falls back
 
 
 class Cohort:
@@ -34,20 +36,23 @@ class Cohort:
         self.spec = pairs.spec_of(first.task)
         self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
-        self.programs = Programs(
+        self.devices = Devices(self.lanes_count)
+        shared_source = self.plan.source_data is not None
+        programs = Programs(
             first.recipe.method,
             self.spec,
             first.sac,
             first.hyper,
             self.plan.rows,
             self.plan.updates_per_tick,
-            shared_source=self.plan.source_data is not None,
+            shared_source=shared_source,
         )
-        self.keys = run_keys(self.seeds)
+        self.programs = self.devices.spread(programs, shared_source)
+        self.keys = self.devices.deal(run_keys(self.seeds))
         self.lanes: Lane = self.programs.init(self.keys, stack([r.sac for r in runs]), stack([r.hyper for r in runs]))
         width = row_width(self.spec)
         self.experience = Experience(
-            *(jax.numpy.zeros((self.lanes_count, rows, width)) for rows in capacities(self.plan))
+            *(self.devices.zeros((self.lanes_count, rows, width)) for rows in capacities(self.plan))
         )
         self.domain = self._open_bodies(threads)
         self.source_ids = np.arange(self.lanes_count * self.bodies)
@@ -55,9 +60,13 @@ class Cohort:
         every_lane = np.arange(self.lanes_count)
         self.lane_of = np.concatenate((np.repeat(every_lane, self.bodies), every_lane))  # of each body
         self.clock = self.source_rows = self.target_rows = self.updates = 0
+        self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
+        self.playing = False  # in the middle of a target episode with a frozen policy
         self.failures: dict[int, tuple[str, int]] = {}  # lane -> (quantity, source step)
+        self.kept: Lane | None = None  # the lanes as they were when last known to be well
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
+        self.target_returns: list[tuple[int, float]] = []  # (lane, return) of all target episodes, if not evaluated
         self.new_rows: list[tuple[np.ndarray, np.ndarray]] = []  # source (rows, flags) not yet on disk, per tick
         self.new_target_rows: list[tuple[np.ndarray, np.ndarray]] = []
         self.source_data: SourceData | None = None
@@ -67,7 +76,7 @@ class Cohort:
     def _take(self, data: SourceData) -> None:
         """A dataset is the source: one copy for all lanes, and its moments, where observations are normalised."""
         self.source_data = data
-        self.experience = self.experience._replace(source=jax.numpy.asarray(data.rows))
+        self.experience = self.experience._replace(source=self.devices.share(data.rows))
         if self.lanes.moments is not None:
             observations = jax.numpy.asarray(data.rows[:, : self.spec.observation_size])
             moments = no_moments(self.spec).include(observations)
@@ -96,7 +105,8 @@ class Cohort:
         if self.plan.acts_in_target:
             bodies += [(task, "target") for task, _ in lanes]
             starts += [(seed, TARGET, 0) for _, seed in lanes]
-        domain = pairs.open_bodies(bodies, starts, threads) if bodies else NoBodies(self.spec)
+        processes = self.plan.env_processes
+        domain = pairs.open_bodies(bodies, starts, threads, processes) if bodies else NoBodies(self.spec)
         if self.bodies > 1:
             # Staggered, so that time limits do not end all episodes of a run at once.
             spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies
@@ -108,11 +118,33 @@ class Cohort:
         """[lanes] bool: the runs that go on."""
         return np.array([lane not in self.failures for lane in range(self.lanes_count)])
 
+    def _keep(self) -> None:
+        """Now and then, a copy of the lanes that are well."""
+        if self.kept is None:
+            self.kept = jax.tree.map(jax.numpy.copy, self.lanes)
+        elif self.updates % (KEPT_TICKS * self.plan.updates_per_tick) == 0:
+            self.kept = self.programs.keep(self.lanes, self.kept, self.alive)
+
+    @property
+    def settled(self) -> Lane:
+        """The lanes, those that failed as they were when last known to be well."""
+        if self.kept is None or not self.failures:
+            return self.lanes
+        return self.programs.settle(self.lanes, self.kept, self.alive)
+
     @property
     def may_learn(self) -> bool:
         enough = self.plan.minimum_rows
         source_ready = not self.bodies or self.source_rows >= enough
-        return source_ready and (not self.plan.acts_in_target or self.target_rows >= enough)
+        # Rows of a whole episode count one by one, as those of single steps do: the updates are as many.
+        due = -(-self.clock // self.plan.target_interval)
+        return source_ready and (not self.plan.acts_in_target or min(self.target_rows, due) >= enough)
+
+    @property
+    def plays_next(self) -> bool:
+        """Whether a target step of a whole episode comes before the next tick."""
+        left = self.plan.target_mode == "episodic" and self.target_rows < self.plan.target_budget
+        return left and (self.playing or self.clock == self.target_rows * self.plan.target_interval)
 
     def _sizes(self) -> tuple[np.int32, np.int32]:
         """Rows of the source and of the target replay that are filled."""
@@ -122,34 +154,53 @@ class Cohort:
 
     def tick(self) -> None:
         """Act, learn beside the physics, store."""
-        seen = self.domain.observation.astype(np.float32)
+        due = len(self.target_ids) > 0 and self.clock % self.plan.target_interval == 0
+        ids = self.source_ids
+        if due and self.plan.target_mode == "steps":
+            ids = np.concatenate((ids, self.target_ids))
+        chosen = self._choose(ids, self.clock)
+        if self.may_learn and self.learned_at != self.clock:
+            self._keep()
+            self.lanes = self.programs.learn(
+                self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), self.alive
+            )
+            self.updates += self.plan.updates_per_tick
+            self.learned_at = self.clock
+        source_actions, target_actions, faults = jax.device_get(chosen)
+        self._note_faults(faults)
+        actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
+        self._step(ids, actions[: len(ids)])
+        self.clock += self.plan.tick
+
+    def play(self) -> None:
+        """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
+        _, actions, faults = jax.device_get(self._choose(self.target_ids, self.target_rows * self.plan.target_interval))
+        self._note_faults(faults)
+        ended = self._step(self.target_ids, actions.reshape(self.lanes_count, -1))
+        self.playing = not ended.any()
+
+    def _choose(self, ids: np.ndarray, number: int) -> Any:
+        """Every lane's actions; only those of bodies in `ids` are of use. `number` seeds what is drawn."""
+        seen = pairs.seen_by(self.domain, ids).astype(np.float32)
         split, size = len(self.source_ids), self.spec.observation_size
         source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
         target_seen = seen[split:].reshape(self.lanes_count, -1, size)
-        alive = self.alive
-        chosen = self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(self.clock))
-        if self.may_learn:
-            self.lanes = self.programs.learn(
-                self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), alive
-            )
-            self.updates += self.plan.updates_per_tick
-        source_actions, target_actions, faults = jax.device_get(chosen)
-        self._note_faults(faults)
-        acts_in_target = len(self.target_ids) > 0 and self.clock % self.plan.target_interval == 0
-        ids, actions = self.source_ids, source_actions.reshape(split, self.spec.action_size)
-        if acts_in_target:
-            ids = np.concatenate((ids, self.target_ids))
-            actions = np.concatenate((actions, target_actions.reshape(self.lanes_count, -1)))
-        lane_of = self.lane_of[: len(ids)]
+        return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number))
+
+    def _step(self, ids: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Act in these bodies and store what came of it; which episodes ended."""
+        lane_of = self.lane_of[ids]
         actions = self._guard(actions, lane_of, "action", ~np.isfinite(actions).all(axis=1))
         rows = self.domain.step(ids, actions)
         with np.errstate(over="ignore"):
             packed = pack(rows)
         packed = self._guard_rows(packed, lane_of)
-        self._count_returns(ids, lane_of, rows.reward, rows.terminated | rows.truncated | rows.diverged)
+        ended = rows.terminated | rows.truncated | rows.diverged
+        self._count_returns(ids, lane_of, rows.reward, ended)
         flags = (TRUNCATED * rows.truncated + DIVERGED * rows.diverged).astype(np.uint8)
-        self._store(packed, flags, split, acts_in_target)
-        self.clock += self.plan.tick
+        split = int((ids < len(self.source_ids)).sum())
+        self._store(packed, flags, split, len(ids) > split)
+        return ended
 
     def _guard_rows(self, packed: np.ndarray, lane_of: np.ndarray) -> np.ndarray:
         finite = np.isfinite(packed)
@@ -182,8 +233,12 @@ class Cohort:
         for position in np.flatnonzero(ended):
             body = ids[position]
             role = SOURCE if body < len(self.source_ids) else TARGET
-            self.finished.append((int(lane_of[position]), role, float(self.running_return[body])))
-            self.running_return[body] = 0.0
+            gained, self.running_return[body] = float(self.running_return[body]), 0.0
+            if isinstance(self.domain, pairs.OwnBodies) and self.domain.interrupted[body]:
+                continue  # nobody knows what it would have gained
+            self.finished.append((int(lane_of[position]), role, gained))
+            if role == TARGET and not self.plan.eval_episodes:
+                self.target_returns.append((int(lane_of[position]), gained))
 
     def _store(self, packed: np.ndarray, flags: np.ndarray, split: int, with_target: bool) -> None:
         source, target = self.experience
@@ -227,26 +282,28 @@ class Cohort:
 
     def policies(self) -> Policies:
         """A copy of the mean policies on the host."""
-        arrays = [np.array(array) for array in self.lanes.agent.actor.value]
+        lanes = self.settled
+        arrays = [np.array(array) for array in lanes.agent.actor.value]
         actions = self.spec.action_size
         weights, biases = arrays[0::2], [bias[:, None] for bias in arrays[1::2]]
-        bounds = np.stack([np.asarray(bound) for bound in (self.lanes.sac.log_std_low, self.lanes.sac.log_std_high)])
+        bounds = np.stack([np.asarray(bound) for bound in (lanes.sac.log_std_low, lanes.sac.log_std_high)])
         spread = Spread(np.ascontiguousarray(weights[-1][..., actions:]), biases[-1][..., actions:], bounds.T)
         weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
         mean = deviation = None
-        if self.lanes.moments is not None:
-            mean = np.array(self.lanes.moments.mean)[:, None]
-            deviation = np.array(jax.vmap(Moments.deviation)(self.lanes.moments))[:, None]
+        if lanes.moments is not None:
+            mean = np.array(lanes.moments.mean)[:, None]
+            deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
         return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation, spread)
 
     def agent_arrays(self, lane: int) -> dict[str, np.ndarray]:
         """One run's networks and optimisers by name, and what its observations are normalised by."""
-        tree = {"agent": self.lanes.agent, "learned": self.lanes.learned, "moments": self.lanes.moments}
+        lanes = self.settled
+        tree = {"agent": lanes.agent, "learned": lanes.learned, "moments": lanes.moments}
         return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
 
     def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, np.ndarray]]:
         """(state, counters, new rows) for a checkpoint; the new rows stay new until `saved` is called."""
-        state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(self.lanes).items()}
+        state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(self.settled).items()}
         state |= {f"physics/{name}": array for name, array in self.domain.save().items()}
         state["running_return"] = self.running_return.copy()
         host = {
@@ -256,6 +313,9 @@ class Cohort:
             "updates": self.updates,
             "failures": [[lane, *failure] for lane, failure in self.failures.items()],
             "finished": self.finished,
+            "learned_at": self.learned_at,
+            "playing": self.playing,
+            "target_returns": self.target_returns,
             "source_data": None if self.source_data is None else self.source_data.sha256,
         }
         rows = {}
@@ -270,7 +330,7 @@ class Cohort:
         self.new_rows, self.new_target_rows = [], []
 
     def load(self, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]) -> None:
-        """Go on exactly where `save` was called."""
+        """Go on exactly where `save` was called; in environments of one's own, with new episodes."""
         if self.source_data is not None and host["source_data"] != self.source_data.sha256:
             raise OffdynError(
                 f"{self.plan.source_data}: not the dataset this training began with (sha256 "
@@ -283,6 +343,10 @@ class Cohort:
         self.source_rows, self.target_rows = host["source_rows"], host["target_rows"]
         self.failures = {lane: (quantity, at) for lane, quantity, at in host["failures"]}
         self.finished = [(lane, role, value) for lane, role, value in host["finished"]]
+        self.learned_at, self.playing = host.get("learned_at"), host.get("playing", False)
+        self.target_returns = [(lane, value) for lane, value in host.get("target_returns", [])]
+        if isinstance(self.domain, pairs.OwnBodies):
+            self.running_return[:], self.playing = 0.0, False
         rings = []
         for name, capacity in zip(("source", "target"), capacities(self.plan), strict=True):
             ring = np.zeros((self.lanes_count, capacity, row_width(self.spec)), np.float32)
@@ -292,7 +356,7 @@ class Cohort:
                     new = segment[name]
                     ring[:, (position + np.arange(new.shape[1])) % capacity] = new
                     position += new.shape[1]
-            rings.append(jax.numpy.asarray(ring))
+            rings.append(self.devices.deal(ring))
         self.experience = Experience(*rings)
         if self.source_data is not None:
-            self.experience = self.experience._replace(source=jax.numpy.asarray(self.source_data.rows))
+            self.experience = self.experience._replace(source=self.devices.share(self.source_data.rows))

@@ -37,17 +37,21 @@ class Schedule:
     allow_faulty_data: bool = False  # although the doctor found something fatal in it
     start_from: str | None = None  # folder of a run whose networks this one goes on from; may name {seed} and {robot}
     tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
+    target_mode: str = "steps"  # or episodic: whole target episodes, and between them what they owe
+    target_log: str | None = None  # folder in which every target step is written down as it happens
+    env_processes: str = "auto"  # source bodies of one's own: each in a process, on, off, or where that pays
     updates_per_step: int = 1  # per source step, or its worth of a dataset; per target step where there is no source
     minimum_rows: int = 128  # that each collected replay holds before the first update
     replay_size: int = 1_000_000  # rows per domain, of which a shorter run takes only what it can fill
     eval_interval: int = 10_000
-    eval_episodes: int = 10  # in the target
+    eval_episodes: int = 10  # in the target; 0: the curve then shows training episodes
     eval_source_episodes: int = 2
     final_episodes: int = 50  # in the target, of the final policy
     log_interval: int = 5_000
     checkpoint_interval: int = 50_000
     keep_policies: bool = False  # of every evaluation, not the last alone
     tuning_target_steps: int | None = None  # spent on finding this run's settings, where known: for reports
+    wandb: str | None = None  # PROJECT or TEAM/PROJECT of Weights & Biases that gets the numbers, too
 
     @property
     def source_bodies(self) -> int:
@@ -83,9 +87,12 @@ class Schedule:
 WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_episodes", "log_interval"} | {
     "allow_faulty_data",
     "checkpoint_interval",
+    "env_processes",
     "keep_policies",
     "source_steps",
+    "target_log",
     "tuning_target_steps",
+    "wandb",
 }
 
 
@@ -130,8 +137,10 @@ class RunConfig:
     def cohort_key(self) -> str:
         """Equal for runs that can share one compiled program."""
         static = {**vars(self.schedule), **static_fields(self.sac), **static_fields(self.hyper)}
-        del static["start_from"], static["tuning_target_steps"]  # which no program knows of
-        return repr((pairs.family_of(self.task), self.recipe.method.name, sorted(static.items())))
+        del static["start_from"], static["tuning_target_steps"], static["wandb"]  # which no program knows of
+        # Target episodes differ in length, and lanes share one clock: such a run has a cohort to itself.
+        alone = self.name if self.schedule.target_mode == "episodic" else ""
+        return repr((pairs.family_of(self.task), self.recipe.method.name, sorted(static.items()), alone))
 
 
 def _short(key: str, value: Any) -> str:
@@ -167,7 +176,7 @@ def build(
         if name not in types_by_name:
             raise unknown(f"setting of method '{method}'", name, types_by_name)
         chosen[name] = coerce(name, types_by_name[name], value)
-    for name in ("source_data", "start_from"):
+    for name in ("source_data", "start_from", "target_log"):
         if chosen.get(name):
             chosen[name] = _located(name, chosen[name], the_task, seed)
     if the_recipe.offline and not chosen.get("source_data"):
@@ -175,7 +184,10 @@ def build(
     values, notices = _preset_values(presets[preset], the_task.name, chosen)
     if notices:
         notices = [f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(notices)}"]
-    values |= {**the_recipe.defaults, **chosen, **the_recipe.fixed}
+    notices += _notices_of_own(the_task, the_recipe)
+    never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
+    nowhere = {} if pairs.has_source(the_task) else {"eval_source_episodes": 0}
+    values |= {**the_recipe.defaults, **never, **chosen, **the_recipe.fixed, **nowhere}
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()
@@ -189,6 +201,12 @@ def build(
     if config.schedule.acts_in_target and (config.schedule.source_bodies or config.schedule.source_data):
         pairs.check(the_task, allow_no_shift)
     return config, notices
+
+
+def _notices_of_own(task: pairs.Pair, the_recipe: Recipe) -> list[str]:
+    if isinstance(task, pairs.OwnPair) and the_recipe.method.name == "vgdf":
+        return [f"{task.name}: nobody says which of its states end an episode; vgdf imagines that none does"]
+    return []
 
 
 def _preset_values(preset: Preset, task: str, chosen: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -206,7 +224,7 @@ def _located(name: str, value: str, task: pairs.Pair, seed: int) -> str:
     """A path as one that means the same from every folder; a dataset's name as it is."""
     if name == "start_from":
         value = value.replace("{seed}", str(seed)).replace("{robot}", pairs.family_of(task))
-    return str(Path(value).resolve()) if Path(value).exists() else value
+    return str(Path(value).resolve()) if Path(value).exists() or name == "target_log" else value
 
 
 def first_phase(config: RunConfig) -> RunConfig | None:

@@ -126,6 +126,7 @@ class Evaluation(NamedTuple):
     source_returns: np.ndarray
     # [lanes, n, width] packed target rows, which training never sees, and [lanes, n]: 0 where there were fewer than n.
     held_out: tuple[np.ndarray, np.ndarray] | None
+    target_steps: np.ndarray | None = None  # [lanes] that it took, where environments of one's own may be dear
 
 
 def evaluate(
@@ -140,9 +141,13 @@ def evaluate(
     kept_rows: int = 0,
 ) -> Evaluation:
     """Whole episodes of every lane's policy, all stepped together; evaluation number `index` has its own starts."""
+    if isinstance(tasks[0], pairs.OwnPair):
+        return _evaluate_own(policies, tasks, seeds, target_episodes, source_episodes, index, kept_rows)
     lanes = len(tasks)
     roles = ["target"] * target_episodes + ["source"] * source_episodes
     per_lane = len(roles)
+    if not roles:
+        return Evaluation(np.zeros((lanes, 0)), np.zeros((lanes, 0)), None)
     bodies = [(task, role) for task in tasks for role in roles]
     starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
     domain = pairs.open_bodies(bodies, starts, threads)
@@ -163,6 +168,52 @@ def evaluate(
     by_lane = returns.reshape(lanes, per_lane)
     held_out = _selection(stepped, packed, kept_rows, lanes, target_episodes, per_lane) if kept_rows else None
     return Evaluation(by_lane[:, :target_episodes], by_lane[:, target_episodes:], held_out)
+
+
+def _evaluate_own(
+    policies: Policies,
+    tasks: Sequence[Pair],
+    seeds: Sequence[int],
+    target_episodes: int,
+    source_episodes: int,
+    index: int,
+    kept_rows: int,
+) -> Evaluation:
+    """The same where an environment may be dear: one target per lane, its episodes one after the other."""
+    lanes = len(tasks)
+    target, stepped, packed = _play(policies, tasks, seeds, "target", index, target_episodes, 1)
+    source, _, _ = _play(policies, tasks, seeds, "source", index, 1, source_episodes)
+    held_out = _selection(stepped, packed, kept_rows, lanes, 1, 1) if kept_rows and packed else None
+    steps = np.bincount(np.concatenate([np.zeros(0, int), *stepped]), minlength=lanes)
+    return Evaluation(target, source, held_out, steps)
+
+
+def _play(
+    policies: Policies, tasks: Sequence[Pair], seeds: Sequence[int], role: str, index: int, rounds: int, at_once: int
+) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    """(returns [lanes, rounds x at once], and of every step the bodies that made it and their packed rows)."""
+    lanes, number = len(tasks), ("target", "source").index(role)
+    stepped: list[np.ndarray] = []
+    packed: list[np.ndarray] = []
+    if not rounds * at_once:
+        return np.zeros((lanes, 0)), stepped, packed
+    starts = [(seed, EVALUATION, index, number, body) for seed in seeds for body in range(at_once)]
+    domain = pairs.open_bodies([(task, role) for task in tasks for _ in range(at_once)], starts)
+    returns = np.zeros((rounds, lanes * at_once))
+    try:
+        for episode in range(rounds):
+            running = np.arange(lanes * at_once)
+            while len(running):
+                observation = pairs.seen_by(domain, running).reshape(lanes, at_once, -1)
+                actions = policies(observation).reshape(lanes * at_once, -1)[running]
+                rows = domain.step(running, np.nan_to_num(actions))
+                returns[episode, running] += rows.reward
+                stepped.append(running)
+                packed.append(pack(rows))
+                running = running[~(rows.terminated | rows.truncated)]
+    finally:
+        domain.close()
+    return returns.reshape(rounds, lanes, at_once).swapaxes(0, 1).reshape(lanes, -1), stepped, packed
 
 
 def _selection(

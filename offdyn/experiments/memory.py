@@ -8,6 +8,7 @@ from ..data.replay import row_width
 from ..domains import pairs
 from ..errors import OffdynError
 from .config import RunConfig, Schedule
+from .devices import count_for
 
 
 def capacities(plan: Schedule) -> tuple[int, int]:
@@ -28,7 +29,11 @@ def check_memory(runs: Sequence[RunConfig]) -> None:
     source, target = capacities(runs[0].schedule)
     needed = replay_bytes(runs)
     device = jax.devices()[0]
-    free = (device.memory_stats() or {}).get("bytes_limit") if device.platform != "cpu" else _free_memory()
+    if device.platform == "cpu":
+        free = _free_memory()
+    else:
+        limit = (device.memory_stats() or {}).get("bytes_limit")
+        free = None if limit is None else limit * count_for(lanes)  # each holds its share of the lanes
     if free is not None and needed > 0.9 * free:
         raise OffdynError(
             f"the replays of {lanes} runs need {needed / 2**30:.1f} GiB ({source + target} rows of {4 * width} bytes "

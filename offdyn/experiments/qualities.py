@@ -261,7 +261,7 @@ def _check_fits(behaviour: Behaviour, task: Pair) -> None:
 
 
 def _body(task: Pair) -> dict[str, Any]:
-    if isinstance(task, pairs.World):
+    if isinstance(task, pairs.World | pairs.OwnPair):
         return {"robot": task.name, "shift": None, "model": None, "mujoco": None, "licence": None}
     return made_here(task)
 

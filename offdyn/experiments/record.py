@@ -57,6 +57,11 @@ class RunFolder:
         self.path, self.config = path, config
         self._events: Any = None
         self._flushed = 0.0
+        self._wandb: Any = None
+        if config.schedule.wandb:
+            from .wandb import Mirror
+
+            self._wandb = Mirror(self)
 
     @classmethod
     def create(cls, out: Path, config: RunConfig) -> "RunFolder":
@@ -98,6 +103,8 @@ class RunFolder:
         writer.writerow({name: _cell(value) for name, value in line.items()})
         with open(path, "a") as file:
             file.write(text.getvalue())
+        if self._wandb is not None:
+            self._wandb.log("curve", line)
 
     def curve(self) -> list[dict[str, float]]:
         """The evaluations so far; an empty cell is NaN."""
@@ -113,14 +120,21 @@ class RunFolder:
         # Over target steps; where a run acts elsewhere or nowhere, over what else it counts.
         steps = np.array([line["target_steps"] or line["source_steps"] or line["updates"] for line in curve])
         means = np.array([line["target_return_mean"] for line in curve])
-        area = float(np.trapezoid(means, steps) / (steps[-1] - steps[0])) if len(curve) > 1 else float(means[0])
+        told = np.isfinite(means)  # a line without evaluation may have no training episode to tell of
+        steps, means = steps[told], means[told]
+        wide = len(means) > 1 and steps[-1] > steps[0]
+        area = (
+            float(np.trapezoid(means, steps) / (steps[-1] - steps[0]))
+            if wide
+            else float([*means, final_returns.mean()][0])
+        )
         return {
             "format": 1,
             "final_mean": float(final_returns.mean()),
             "final_std": float(final_returns.std()),
             "final_normalised": pairs.normalised(self.config.task, float(final_returns.mean())),
             "final_returns": [float(value) for value in final_returns],
-            "last_five_mean": float(means[-5:].mean()),
+            "last_five_mean": float(means[-5:].mean()) if len(means) else None,
             "area_under_curve": area,
         }
 
@@ -129,6 +143,8 @@ class RunFolder:
         with open(self.path / "metrics.jsonl", "a") as file:
             file.write(json.dumps({"source_steps": clock, **metrics}) + "\n")
         self._write_events(clock, metrics)
+        if self._wandb is not None:
+            self._wandb.log("metrics", {"source_steps": clock, **metrics})
 
     def _write_events(self, clock: int, metrics: Mapping[str, float | None]) -> None:
         if self._events is None:
@@ -230,6 +246,8 @@ class RunFolder:
         if events is not None:
             with contextlib.suppress(OSError):
                 events.close()
+        if self._wandb is not None:
+            self._wandb.close()
 
 
 def exists_already(path: Path, out: Path) -> OffdynError:

@@ -9,10 +9,11 @@ from pathlib import Path
 import jax
 
 from ..errors import OffdynError
-from . import offline, starts
+from . import devices, offline, own_target, starts, wandb
 from .checkpoint import CohortFolder
 from .config import RunConfig, group, to_yaml
 from .memory import check_memory
+from .program_cache import keep_programs
 from .progress import Progress, Quiet
 from .record import RunFolder, exists_already
 from .trainer import Stop, Stopped, Trainer
@@ -33,6 +34,8 @@ def start(
     """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
     starts.check(runs, out)
     offline.check(runs, progress or Quiet())
+    own_target.check(runs)
+    wandb.check(runs)
     cohorts = group(_left_to_do(runs, out))
     taken = [path for path in _folders(cohorts, out) if path.exists()]
     if taken:
@@ -142,10 +145,11 @@ def _train_all(
     trainers: list[tuple[list[RunFolder], CohortFolder]], threads: int | None, progress: Progress, stop: Stop
 ) -> list[RunFolder]:
     done = []
-    keep_programs()
+    keep_programs(progress)
     try:
         for number, (folders, cohort) in enumerate(trainers, start=1):
-            progress.say(f"cohort {number} of {len(trainers)}: {len(folders)} runs of {folders[0].config.method}")
+            runs = f"{len(folders)} runs of {folders[0].config.method}{devices.describe(len(folders))}"
+            progress.say(f"cohort {number} of {len(trainers)}: {runs}")
             Trainer(folders, cohort, threads or default_threads(), progress, stop).run()
             done += folders
     finally:
@@ -153,20 +157,6 @@ def _train_all(
             cohort.unlock()
         progress.close()
     return done
-
-
-def keep_programs() -> None:
-    """Let every process on this machine use the same compiled programs.
-
-    On a GPU the compiler times rival kernels and picks the fastest, which differs from process to process, and with it
-    the last bits of every result: without this, a resumed cohort would leave the path of one that never stopped.
-    """
-    if jax.default_backend() != "gpu" or getattr(jax.config, "jax_compilation_cache_dir", None):
-        return
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offdyn" / "programs"
-    jax.config.update("jax_compilation_cache_dir", str(cache))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def default_threads() -> int:

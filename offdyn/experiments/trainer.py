@@ -1,5 +1,6 @@
 """One cohort from where it is to its end: evaluation beside training, logs, checkpoints, stops."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,18 +10,21 @@ from typing import Any
 import numpy as np
 
 from ..domains import pairs
+from ..domains.own import EnvironmentFailed
 from ..errors import OffdynError
-from . import starts
+from . import own_target, provenance, starts
 from .checkpoint import CohortFolder
 from .cohorts import Cohort
 from .evaluate import Evaluation, evaluate
 from .programs import DIAGNOSED_ROWS
 from .progress import Progress
-from .record import RunFolder, surroundings
+from .record import RunFolder
+
+LAST_TRAINING_EPISODES = 10  # that stand for the final policy where no fresh ones are played
 
 
 class Stopped(Exception):
-    """Training was asked to stop, and saved itself first."""
+    """Training was asked to stop, or an environment of one's own failed, and saved itself first."""
 
 
 @dataclass
@@ -51,7 +55,11 @@ class Trainer:
         self.waiting: list[tuple[int, int, dict[str, float | None]]] = []  # (lane, clock, metrics)
         self.pool = ThreadPoolExecutor(1, "evaluation")
         self.started_from: dict[int, dict[str, Any]] = {}  # by lane: the run whose networks it began with
+        self.evaluated_at: int | None = None  # clock of the newest line of the curve
+        self.returns_shown = 0  # of the cohort's target returns, those that a line of the curve has told
+        self.evaluation_steps = np.zeros(lanes, np.int64)  # in targets of one's own
         self._load()
+        self.logs = own_target.attend(self.cohort, folders, progress)
         self.reported = set(self.cohort.failures)
 
     @property
@@ -65,24 +73,25 @@ class Trainer:
         try:
             self._write_provenance("running")
             while cohort.clock < plan.length and cohort.alive.any():
-                if cohort.clock % plan.eval_interval == 0:
+                if cohort.clock % plan.eval_interval == 0 and cohort.clock != self.evaluated_at:
                     self._evaluate()
-                cohort.tick()
-                if cohort.clock == plan.length:
-                    cohort.look_for_faults()
-                self._report_failures()
-                if self.pending is not None and self.pending[0].done():
-                    self._collect()
-                if cohort.clock % plan.log_interval == 0:
-                    self._log()
+                while cohort.plays_next and cohort.alive.any() and not self.stop.wanted:
+                    cohort.play()
+                if not (cohort.plays_next and self.stop.wanted):
+                    self._tick()
                 self.progress.advanced(cohort.clock, plan.length, self.wall)
                 if self.stop.wanted:
                     self._checkpoint()
                     self._write_provenance("stopped")
+                    self._publish()
                     raise Stopped
                 if cohort.clock % plan.checkpoint_interval == 0 and cohort.clock < plan.length:
                     self._checkpoint()
             self._finish()
+            self._publish()
+        except EnvironmentFailed as failure:
+            self._save_after(failure)
+            raise Stopped(str(failure)) from failure
         except OSError as error:
             self._collect_quietly()
             raise OffdynError(
@@ -93,7 +102,33 @@ class Trainer:
             self.pool.shutdown()
             for folder in self.folders:
                 folder.close()
+            for log in self.logs:
+                log.close()
             cohort.domain.close()
+
+    def _tick(self) -> None:
+        cohort, plan = self.cohort, self.plan
+        cohort.tick()
+        if cohort.clock == plan.length:
+            cohort.look_for_faults()
+        self._report_failures()
+        if self.pending is not None and self.pending[0].done():
+            self._collect()
+        if cohort.clock % plan.log_interval == 0:
+            self._log()
+
+    def _save_after(self, failure: EnvironmentFailed) -> None:
+        """All that was done before an environment failed is kept, and so is what it had done in the same tick."""
+        with contextlib.suppress(EnvironmentFailed):  # the evaluation under way may have met the same trouble
+            self._collect()
+        self._checkpoint()
+        self._write_provenance("stopped")
+        self._publish()
+        self.progress.say(f"{failure}. Nothing that was done before is lost; see to it, then resume")
+
+    def _publish(self) -> None:
+        for log in self.logs:
+            log.publish()
 
     def _evaluate(self) -> None:
         """Send the policies to be evaluated beside training; their line enters the curve when that is done."""
@@ -107,16 +142,22 @@ class Trainer:
         diagnostics = cohort.diagnose(self.held_out) if updates else {}
         clock, wall, alive = cohort.clock, self.wall, cohort.alive
         counts = (cohort.source_rows, cohort.target_rows, cohort.updates)
+        trained = cohort.target_returns[self.returns_shown :]
+        self.returns_shown = len(cohort.target_returns)
         names = cohort.programs.notes
 
         def record(result: Evaluation) -> None:
-            self.held_out = result.held_out
+            self.held_out, self.evaluated_at = result.held_out, clock
+            if result.target_steps is not None:
+                self.evaluation_steps += result.target_steps
             for lane in np.flatnonzero(alive):
                 notes: dict[str, float | None] = {
                     name: float(means[lane, i]) if updates else None for i, name in enumerate(names)
                 }
                 notes |= {name: _number(diagnostics, name, int(lane)) for name in cohort.programs.diagnostics}
-                self._record_evaluation(int(lane), clock, counts, wall, result, notes)
+                mine = np.array([value for at, value in trained if at == lane])
+                target = result.target_returns[lane] if plan.eval_episodes else mine
+                self._record_evaluation(int(lane), clock, counts, wall, target, result.source_returns[lane], notes)
 
         policies = cohort.policies()
         if plan.keep_policies:
@@ -141,25 +182,27 @@ class Trainer:
         clock: int,
         counts: tuple[int, int, int],
         wall: float,
-        result: Evaluation,
+        target: np.ndarray,
+        source: np.ndarray,
         notes: dict[str, float | None],
     ) -> None:
         folder = self.folders[lane]
-        target, source = result.target_returns[lane], result.source_returns[lane]
+        mean = float(target.mean()) if target.size else None
         line = {
             "source_steps": counts[0],
             "target_steps": counts[1],
             "updates": counts[2],
-            "target_return_mean": float(target.mean()),
-            "target_return_std": float(target.std()),
+            "target_return_mean": mean,
+            "target_return_std": float(target.std()) if target.size else None,
             "source_return_mean": float(source.mean()) if source.size else None,
-            "normalised": pairs.normalised(folder.config.task, float(target.mean())),
+            "normalised": None if mean is None else pairs.normalised(folder.config.task, mean),
             "penalty_mean": notes.get("reward penalty", 0.0),
             "wall_seconds": round(wall, 3),
         }
         folder.append_curve(line | {name.replace(" ", "_"): value for name, value in notes.items()})
         folder.append_metrics(clock, {k: v for k, v in line.items() if k.endswith(("mean", "std", "normalised"))})
-        self.progress.evaluated(folder.config.name, float(target.mean()), line["penalty_mean"])
+        if mean is not None:
+            self.progress.evaluated(folder.config.name, mean, line["penalty_mean"])
 
     def _collect(self) -> None:
         """Wait for the evaluation under way, if any, and record it."""
@@ -231,6 +274,9 @@ class Trainer:
             "updates_at_log": self.updates_at_log,
             "updates_at_evaluation": self.updates_at_evaluation,
             "wall": self.wall,
+            "evaluated_at": self.evaluated_at,
+            "returns_shown": self.returns_shown,
+            "evaluation_steps": self.evaluation_steps.tolist(),
             "started_from": [[lane, about] for lane, about in self.started_from.items()],
             "files": [folder.flush() for folder in self.folders],
         }
@@ -257,6 +303,9 @@ class Trainer:
         self.updates_at_log = saved.host["updates_at_log"]
         self.updates_at_evaluation = saved.host["updates_at_evaluation"]
         self.wall_before = saved.host["wall"]
+        self.evaluated_at = saved.host.get("evaluated_at")
+        self.returns_shown = saved.host.get("returns_shown", 0)
+        self.evaluation_steps += np.asarray(saved.host.get("evaluation_steps", 0))
         self.started_from = {lane: about for lane, about in saved.host.get("started_from", [])}
         for folder, lengths in zip(self.folders, saved.host["files"], strict=True):
             folder.cut_back(lengths)
@@ -278,7 +327,7 @@ class Trainer:
     def _finish(self) -> None:
         """The last evaluation, fresh episodes of the final policy, and everything a result needs."""
         cohort, plan = self.cohort, self.plan
-        if cohort.alive.any():
+        if cohort.alive.any() and self.evaluated_at != cohort.clock:
             self._evaluate()
             self._collect()
         final = None
@@ -287,15 +336,19 @@ class Trainer:
                 cohort.policies(), cohort.tasks, cohort.seeds, plan.final_episodes, 0,
                 index=plan.length // plan.eval_interval + 1, threads=self.threads,
             )  # fmt: skip
+            if final.target_steps is not None:
+                self.evaluation_steps += final.target_steps
         self._write_policies()
         for folder in self.folders:
             folder.flush()
         for lane in np.flatnonzero(cohort.alive):
             folder = self.folders[lane]
             self._write_agent(int(lane))
+            trained = np.array([value for at, value in cohort.target_returns if at == lane][-LAST_TRAINING_EPISODES:])
             if final is not None:
-                returns = final.target_returns[lane]
-                folder.write_json("final.json", folder.summary(returns))
+                folder.write_json("final.json", folder.summary(final.target_returns[lane]))
+            elif len(trained):
+                folder.write_json("final.json", folder.summary(trained) | {"final_of": "training episodes"})
         self.disk.keep_rows(cohort.save()[2])
         self._write_provenance("finished")
         self.disk.finish()
@@ -309,29 +362,15 @@ class Trainer:
         self.folders[lane].write_agent(self.cohort.agent_arrays(lane))
 
     def _write_provenance(self, state: str) -> None:
-        about = surroundings(self.threads)
-        cohort = self.cohort
-        for lane, folder in enumerate(self.folders):
-            failure = cohort.failures.get(lane)
-            about_run: dict[str, Any] = {
-                "state": "failed" if failure else state,
-                "preset": folder.config.preset,
-                "models": pairs.fingerprints(folder.config.task),
-                "lanes_in_cohort": len(self.folders),
-                "wall_seconds": round(self.wall, 1),
-                "source_steps": cohort.source_rows,
-                "target_steps": cohort.target_rows,
-                "updates": cohort.updates,
-            }
-            if folder.config.schedule.tuning_target_steps is not None:
-                about_run["tuning_target_steps"] = folder.config.schedule.tuning_target_steps
-            if lane in self.started_from:
-                about_run["start_from"] = self.started_from[lane]
-            if cohort.source_data is not None:
-                about_run["source_data"] = cohort.source_data.about
-            if failure:
-                about_run["failure"] = {"quantity": failure[0], "step": failure[1]}
-            folder.write_json("provenance.json", about | about_run)
+        provenance.write(
+            self.folders,
+            self.cohort,
+            state,
+            threads=self.threads,
+            wall=self.wall,
+            started_from=self.started_from,
+            evaluation_steps=self.evaluation_steps,
+        )
 
 
 def _number(diagnostics: dict[str, np.ndarray], name: str, lane: int) -> float | None:

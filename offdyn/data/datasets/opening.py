@@ -7,7 +7,7 @@ import h5py
 
 from ...domains import pairs
 from ...errors import OffdynError, unknown
-from . import bodies, d4rl, minari, own
+from . import bodies, d4rl, minari, own, target_log
 from .dataset import DataError, Dataset
 
 SUFFIX = ".safetensors"
@@ -66,12 +66,14 @@ def _read(path: Path, robot: str | pairs.Pair | None) -> Dataset:
     family = None if robot is None else pairs.family_of(pairs.find(robot))
     try:
         with open(path, "rb") as file:
-            start = file.read(9)
+            start = file.read(len(target_log.START))
     except OSError as error:
         raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
     if start.startswith(HDF5):
         return minari.read(path, family) if _holds_episodes(path) else d4rl.read(path, family)
-    if start[8:] == b"{":
+    if start == target_log.START:
+        return target_log.read(path)
+    if start[8:9] == b"{":
         return own.load(path)
     if not start:
         raise DataError("empty", f"{path}: an empty file; fetch or make it again")
