@@ -10,6 +10,7 @@ from ..domains.own_bodies import PROCESSES
 from ..domains.pairs import OwnPair
 from ..errors import OffdynError
 from ..learning.networks import ACTIVATIONS, PRECISIONS
+from ..methods.parts.encoders import CONTROLS
 from ..methods.vgdf import COMPARED, IMAGINED
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def check(config: "RunConfig") -> None:
     need(values.get("penalty", 0) >= 0, "penalty", "0 or more")
     need(0 < values.get("kept_share", 1) <= 1, "kept_share", "more than 0 and at most 1")
     need(values.get("members", 2) >= 2, "members", "at least 2")
-    for name, known in (("imagined", IMAGINED), ("compared", COMPARED)):
+    for name, known in (("imagined", IMAGINED), ("compared", COMPARED), ("control", CONTROLS)):
         need(values.get(name, known[0]) in known, name, " or ".join(known))
     need(sac.precision in PRECISIONS, "precision", " or ".join(PRECISIONS))
     need(values.get("encoder_activation", "elu") in ACTIVATIONS, "encoder_activation", " or ".join(ACTIVATIONS))

@@ -60,6 +60,22 @@ def test_encoder_loss_and_penalty_are_numpys(method, hyper):
     assert all(getattr(corrected, name) is getattr(rows, name) for name in Batch._fields if name != "reward")
 
 
+@every_method
+def test_a_control_deducts_as_much_in_all_and_not_from_the_rows_that_earned_it(method):
+    live, rows, key = networks(method, SMALL), batch(), jax.random.key(8)
+
+    def deducted(control: str) -> np.ndarray:
+        hyper = dataclasses.replace(SMALL, control=control)
+        corrected, _ = METHODS[method].correct(rows, context(live, hyper)._replace(key=key))
+        return np.asarray(rows.reward - corrected.reward)
+
+    own = deducted("none")
+    shuffled, mean = deducted("shuffled"), deducted("mean")
+    np.testing.assert_allclose(np.sort(shuffled), np.sort(own), rtol=1e-3, atol=1e-5)
+    assert abs(np.corrcoef(shuffled, own)[0, 1]) < 0.5
+    np.testing.assert_allclose(mean, own.mean(), rtol=1e-3, atol=1e-5)
+
+
 def test_the_penalty_is_the_mean_over_code_dimensions_not_their_sum():
     assert np.allclose(encoders.deviation(np.array([[3.0, 0.0, 1.0, 0.0]]), np.array([[1.0, 0.0, 0.0, 1.0]])), 6 / 4)
 

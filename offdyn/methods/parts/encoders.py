@@ -35,6 +35,10 @@ class Hyper(Cloning):
     code_size: int = 256
     encoder_activation: str = "elu"
     normalise_code: bool = True  # AvgL1Norm on f
+    control: str = "none"  # what stands in for each row's own deviation, to see whether its content matters
+
+
+CONTROLS = ("none", "shuffled", "mean")  # its own; that of another row of the batch; that of the batch
 
 
 class Networks(NamedTuple):
@@ -127,6 +131,10 @@ def measure(predict: Predict, pair: Pair, rows: Batch, ctx: Context) -> Array:
 def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     """r <- r - penalty * deviation (equation 4 of the paper)."""
     away = measure(predict, pair, source, ctx)
+    if ctx.hyper.control == "shuffled":
+        away = jax.random.permutation(ctx.key, away)
+    elif ctx.hyper.control == "mean":
+        away = jnp.full_like(away, away.mean())
     deducted = ctx.hyper.penalty * away
     notes = {
         "reward penalty": deducted.mean(),
