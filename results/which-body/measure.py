@@ -1,4 +1,6 @@
-"""The same final policies on the body they were trained for and on the unshifted one: python results/which-body/measure.py
+"""The same final policies on the body they were trained for and on the unshifted one.
+
+    python results/which-body/measure.py
 
 Reads results/par-paper; 50 fresh episodes of the mean action on each body, none of them seen in training.
 """
