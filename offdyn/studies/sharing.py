@@ -27,9 +27,12 @@ def default_workers() -> int:
 @contextlib.contextmanager
 def shared(workers: int, say: Callable[[str], None]) -> Iterator[dict[str, str]]:
     """What to add to the environment of `workers` processes that train side by side."""
+    if not gpu_is_there():  # nor may results differ from those of another backend, as they do with BLAS's threads
+        yield {}
+        return
     # NumPy's policies are small: threads of their own only get in each other's way.
     environment = {"OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "1")}
-    if workers == 1 or not gpu_is_there():
+    if workers == 1:
         yield environment
         return
     # Each process takes what it needs, where JAX alone would take three quarters of the memory.

@@ -16,6 +16,7 @@ from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build, with_first_phases
 from offdyn.methods.recipes import METHODS, RECIPES
 
+from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train
 
 OFFLINE = {"bodies": None, "eval_interval": 120, "log_interval": 40}

@@ -1,18 +1,13 @@
-"""A cohort that was stopped and resumed ends with the same bytes as one that never stopped, whatever it trains."""
+"""A cohort that was stopped and resumed ends with the same bytes as one that never stopped."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from offdyn.methods.method import Method
-from offdyn.methods.recipes import METHODS
-
 from . import small
-from .small import differing, outcome, resume, run, train
+from .resuming import check, stopped_and_resumed
+from .small import differing, outcome, run
 
-CORRECTING = sorted(name for name, method in METHODS.items() if method.correct is not Method("", "").correct)
 EVERYTHING = {
     "normalise_observations": True,
     "tune_temperature": True,
@@ -22,38 +17,6 @@ EVERYTHING = {
     "replay_size": 60,  # a ring: fewer rows than the source gives, more than the target does
     "encoder_interval": 3,
 }
-
-
-def stopped_and_resumed(runs: list[Any], out: Path, *stops: int) -> None:
-    train(runs, out, stop_at=stops[0])
-    assert all(json.loads(path.read_text())["state"] == "stopped" for path in out.glob("*/provenance.json"))
-    for clock in stops[1:]:
-        resume(out, stop_at=clock)
-    resume(out)
-
-
-def check(runs: list[Any], folder: Path, *stops: int) -> dict[str, Any]:
-    train(runs, folder / "whole")
-    stopped_and_resumed(runs, folder / "parts", *stops)
-    whole = outcome(folder / "whole")
-    assert differing(whole, outcome(folder / "parts")) == []
-    last = small.curve(folder / "whole" / runs[0].name)[-1]
-    assert int(last["updates"]) > 200
-    assert float(last["critic_loss"]) > 0
-    return last
-
-
-@pytest.mark.parametrize("method", sorted(METHODS))
-def test_a_resumed_cohort_equals_one_that_never_stopped(method: str, tmp_path: Path) -> None:
-    last = check([run(method, seed=0), run(method, seed=1)], tmp_path, 135, 270)
-    if method in CORRECTING:
-        weight = float(last.get("mean_weight_of_source_rows", 1.0))
-        assert abs(float(last["penalty_mean"])) > 0.01 or weight < 0.99
-
-
-def test_methods_that_correct_are_found() -> None:
-    assert "par" in CORRECTING
-    assert "sac" not in CORRECTING
 
 
 def test_a_resumed_cohort_with_every_option_and_the_released_preset_equals_one_that_never_stopped(

@@ -74,3 +74,10 @@ def test_a_processor_gets_one_job_at_a_time_and_a_gpu_four(monkeypatch: pytest.M
     for there, workers in ((True, 4), (False, 1)):
         monkeypatch.setattr(sharing, "gpu_is_there", lambda there=there: there)
         assert sharing.default_workers() == workers
+
+
+def test_without_a_gpu_nothing_is_changed_for_the_jobs(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "gpu_is_there", lambda: False)
+    with sharing.shared(3, lambda text: None) as environment:
+        assert environment == {}
+    assert asked(machine) == []
