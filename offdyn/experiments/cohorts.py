@@ -127,7 +127,8 @@ class Cohort:
 
     @property
     def settled(self) -> Lane:
-        """The lanes, those that failed as they were when last known to be well."""
+        """The lanes, those that failed as they were when last known to be well; the newest updates may have failed."""
+        self.look_for_faults()
         if self.kept is None or not self.failures:
             return self.lanes
         return self.programs.settle(self.lanes, self.kept, self.alive)

@@ -267,6 +267,7 @@ class Trainer:
     def _checkpoint(self) -> None:
         self._collect()
         state, host, rows = self.cohort.save()
+        self._report_failures()  # what only the newest updates brought about: a resume would take it for told
         state |= {"since_log": self.since_log, "since_evaluation": self.since_evaluation}
         if self.held_out is not None:
             state |= {"held_out_rows": self.held_out[0], "held_out_weight": self.held_out[1]}

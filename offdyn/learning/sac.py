@@ -178,7 +178,7 @@ def update(
     guarded = batches[0] if source_rows is None else source_rows
 
     # Behind the barrier the critics' loss does not compute the backup over again inside its own sum, which on a GPU
-    # took a tenth of a single lane's update.
+    # took a twelfth of a single lane's update.
     y = jax.lax.optimization_barrier(backup(agent, batch, hook_key(key, "backup"), sac, spec))
     y = jax.lax.stop_gradient(y)
 

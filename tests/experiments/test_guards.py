@@ -101,6 +101,15 @@ def test_a_loss_that_explodes_stops_its_run_alone(tmp_path: Path, monkeypatch: p
     assert not (bad / "final.json").exists()
 
 
+def test_a_stop_right_after_a_loss_exploded_saves_the_last_good_agent(tmp_path: Path) -> None:
+    runs = [run(seed=0), run(seed=1, critic_learning_rate=1e30)]
+    train(runs, tmp_path / "out", stop_at=40)  # the tick from step 35 to 40 is the one that breaks
+    small.resume(tmp_path / "out")
+    folder = tmp_path / "out" / runs[1].name
+    assert json.loads((folder / "provenance.json").read_text())["failure"]["step"] == 35
+    check_finite(folder)
+
+
 def test_an_action_that_is_no_number_stops_its_run_alone(
     tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
