@@ -1,6 +1,6 @@
 """Where the time of an update goes on a GPU: its kernels, the dearest first.
 
-    python benchmarks/kernels.py [--preset paper] [--precision float32] [--lanes 40]
+    python benchmarks/kernels.py [--preset paper] [--lanes 40] [--set precision=bfloat16 padded=true]
 
 Traces ten calls of ten updates. A trace slows the GPU down by some percent, so the first line gives the time without
 one as well, the mean of 500 updates in a row.
@@ -43,22 +43,21 @@ def traced_kernels(learner: Learner) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="paper")
-    parser.add_argument("--precision", default="float32")
     parser.add_argument("--lanes", type=int, default=40)
+    parser.add_argument("--set", nargs="*", default=[], metavar="SETTING=VALUE")
     asked = parser.parse_args()
     if jax.default_backend() != "gpu":
         parser.error("needs a GPU: on a processor the trace holds no kernels")
-    learner = Learner(asked.lanes, preset=asked.preset, settings={"precision": asked.precision})
+    learner = Learner(asked.lanes, preset=asked.preset, settings=dict(each.split("=") for each in asked.set))
     learner.tick()
     started = time.perf_counter()
-    for _ in range(50):
-        learner.tick()
+    learner.tick(50)
     milliseconds = 1e3 * (time.perf_counter() - started) / (50 * UPDATES)
     kernels = traced_kernels(learner)
     updates = CALLS * UPDATES
     busy = sum(kernel["dur"] for kernel in kernels) / updates
     print(
-        f"{asked.preset}, {asked.precision}, {asked.lanes} lanes: {milliseconds:.3f} ms/update; traced "
+        f"{' '.join((asked.preset, *asked.set))}, {asked.lanes} lanes: {milliseconds:.3f} ms/update; traced "
         f"{len(kernels) / updates:.1f} kernels, {busy:.1f} us/update"
     )
     times, counts = Counter[str](), Counter[str]()

@@ -1,7 +1,7 @@
 """Milliseconds per update at several numbers of lanes, beside what this device's arithmetic and memory allow.
 
-    python benchmarks/update.py [--robot halfcheetah] [--preset paper] [--precision float32] [--lanes 1 5 10 40]
-        [--out FILE.json]
+    python benchmarks/update.py [--robot halfcheetah] [--preset paper] [--lanes 1 5 10 40]
+        [--set precision=bfloat16 padded=true] [--out FILE.json]
 
 The floors: the products an update must compute over the rate of a 256x256x256 float32 product measured in the same
 run (40 side by side on a GPU), and the bytes its optimisers and target networks must move over the
@@ -26,16 +26,16 @@ def main() -> None:
     parser.add_argument("--robot", choices=TASKS, default="halfcheetah")
     parser.add_argument("--preset", default="paper")
     parser.add_argument("--lanes", type=int, nargs="+", default=[1, 5, 10, 40])
-    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--set", nargs="*", default=[], metavar="SETTING=VALUE")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     offer_every_core()
-    print(f"{jax.devices()[0].device_kind}, PAR, preset {asked.preset}, {asked.robot}, {asked.precision}")
+    print(f"{jax.devices()[0].device_kind}, PAR, preset {asked.preset}, {asked.robot} {' '.join(asked.set)}")
     print("lanes   ms/update   run-updates/s   arithmetic floor   memory floor   times the larger floor")
     found = []
     for lanes in asked.lanes:
-        settings = {"precision": asked.precision}
+        settings = dict(each.split("=") for each in asked.set)
         learner = Learner(lanes, robot=asked.robot, preset=asked.preset, settings=settings)
         row = updates.measure(learner, floors.rates(), asked.repeats)
         found.append(row)

@@ -6,6 +6,14 @@ from typing import Any, NamedTuple
 Array = Any  # a NumPy or JAX array; shapes stand in the comments
 
 
+class Present(NamedTuple):
+    """Which entries of a padded robot are its own: 1, where the others, always 0, only fill up."""
+
+    observation: Array  # [S]
+    action: Array  # [A]
+    initial_fan_in: Array  # [], its own
+
+
 class Spec(NamedTuple):
     """What an agent must know of a robot."""
 
@@ -17,6 +25,7 @@ class Spec(NamedTuple):
     time_limit: int  # steps after which an episode is cut, which is not an end
     # (next_observation) -> bool, elementwise over leading axes, for NumPy and JAX arrays alike.
     is_terminal: Callable[[Array], Array]
+    present: Present | None = None  # where the robot is padded; differs by lane
 
 
 class Batch(NamedTuple):

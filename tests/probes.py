@@ -12,7 +12,7 @@ from offdyn.data.replay import pack
 from offdyn.domains.pairs import open_bodies
 from offdyn.domains.worlds import World
 from offdyn.experiments.config import RunConfig, build
-from offdyn.experiments.programs import Lane, Programs, run_keys, stack
+from offdyn.experiments.programs import Lane, Programs, lane_settings, run_keys
 from offdyn.learning.sac import Sac
 from offdyn.methods.recipes import METHODS
 from offdyn.types import Spec
@@ -108,7 +108,7 @@ def random_rows(world: World, role: str, bodies: int, seed: int, steps: int = 1)
 def first_lanes(programs: Programs, runs: Sequence[RunConfig]) -> Lane:
     """The runs before their first update."""
     keys = run_keys([run.seed for run in runs])
-    return programs.init(keys, stack([run.sac for run in runs]), stack([run.hyper for run in runs]))
+    return programs.init(keys, *lane_settings(runs))
 
 
 def programs_of(runs: Sequence[RunConfig], updates: int) -> tuple[Programs, Lane]:

@@ -8,10 +8,9 @@ import jax
 import numpy as np
 
 from ..data.replay import row_width
-from ..domains.robots import ROBOTS
 from ..experiments.config import build
 from ..experiments.devices import Devices
-from ..experiments.programs import Programs, run_keys, stack
+from ..experiments.programs import Programs, lane_settings, run_keys
 from ..methods.recipes import METHODS
 
 UPDATES = 10  # per dispatch, as in training
@@ -39,15 +38,15 @@ class Learner:
         devices: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self.lanes, self.robot, self.updates, self.spec = lanes, robot, updates, ROBOTS[robot].spec
+        self.lanes, self.robot, self.updates = lanes, robot, updates
         known = preset if preset in METHODS[method].presets else "paper"
         runs = [build(TASKS[robot], method, known, seed, settings or {})[0] for seed in range(lanes)]
-        self.config = runs[0]
+        self.config, self.spec = runs[0], runs[0].spec
         self.devices = Devices(lanes, devices)
         programs = Programs(self.config.recipe.method, self.spec, self.config.sac, self.config.hyper, "both", updates)
         self.programs = self.devices.spread(programs)
         self.keys = self.devices.deal(run_keys(list(range(lanes))))
-        self.state = self.programs.init(self.keys, stack([r.sac for r in runs]), stack([r.hyper for r in runs]))
+        self.state = self.programs.init(self.keys, *lane_settings(runs))
         shape = (lanes, rows, row_width(self.spec))
         made = jax.jit(lambda key: jax.random.normal(key, shape) * 0.1, out_shardings=self.devices.by_lane)
         self.rows = made(jax.random.key(1)), made(jax.random.key(2))
@@ -61,10 +60,11 @@ class Learner:
     def _arguments(self) -> tuple[Any, ...]:
         return (self.keys, self.state, *self.rows, *self.sizes, np.int32(self.step), np.ones(self.lanes, bool))
 
-    def tick(self) -> None:
-        """So many updates of every lane, done when this returns."""
-        self.state = self.programs.learn(*self._arguments())
-        self.step += self.updates
+    def tick(self, in_a_row: int = 1) -> None:
+        """So many updates of every lane, and again, done when this returns; training waits for none of them either."""
+        for _ in range(in_a_row):
+            self.state = self.programs.learn(*self._arguments())
+            self.step += self.updates
         jax.block_until_ready(self.state)
 
     def held_bytes(self) -> dict[str, int]:

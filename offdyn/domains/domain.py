@@ -27,7 +27,10 @@ class Domain(Protocol):
     """
 
     spec: Spec
-    divergences: np.ndarray  # [bodies] int64, how often each body's physics broke so far
+
+    @property
+    def divergences(self) -> np.ndarray:
+        """[bodies] int64, how often each body's physics broke so far."""
 
     @property
     def observation(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from .domain import Domain
 from .jetpack import JETPACK
 from .own import OwnPair
 from .own_bodies import OwnBodies
+from .padding import PaddedBodies
 from .simulator import Simulator
 from .tasks import Task
 from .worlds import World, WorldBodies
@@ -78,20 +79,21 @@ def open_bodies(
     seeds: Sequence[tuple[int, ...]],
     threads: int | None = None,
     processes: str = "off",
+    padded: bool = False,
 ) -> Domain:
-    """Bodies of one family, each the "source" or the "target" of its pair, built afresh.
+    """Bodies of one family, each the "source" or the "target" of its pair, built afresh; `padded`: of all robots.
 
     `processes` is for sources of one's own: each body in a process of its own, "on", "off", or "auto" where that pays.
     """
     pair = bodies[0][0]
-    if len({family_of(p) for p, _ in bodies}) > 1:
+    if not padded and len({family_of(p) for p, _ in bodies}) > 1:
         raise OffdynError("bodies of one domain must be of one robot")
     if isinstance(pair, World):
         return WorldBodies(pair, [role == "target" for _, role in bodies], seeds)
     if isinstance(pair, OwnPair):
         return OwnBodies(pair, [role for _, role in bodies], seeds, processes)
     robots = [p if role == "target" else tasks.source_of(p) for p, role in bodies if isinstance(p, Task)]
-    return Simulator(robots, seeds, threads=threads)
+    return PaddedBodies(robots, seeds, threads) if padded else Simulator(robots, seeds, threads=threads)
 
 
 def fingerprints(pair: Pair) -> dict[str, str]:

@@ -76,6 +76,7 @@ def _table() -> dict[str, Task]:
 
 TASKS: dict[str, Task] = _table()
 
+REFERENCES = {"published": "reference_scores.csv", "measured": "measured_scores.csv"}  # beside this file
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 
 
@@ -181,20 +182,20 @@ def check_pair(source: Task, target: Task, allow_no_shift: bool = False) -> None
 
 
 @functools.cache
-def _references() -> dict[str, tuple[float, float]]:
-    text = (resources.files(__package__) / "reference_scores.csv").read_text()
+def _references(kind: str) -> dict[str, tuple[float, float]]:
+    text = (resources.files(__package__) / REFERENCES[kind]).read_text()
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return {row["task"]: (float(row["low"]), float(row["high"])) for row in rows}
 
 
-def reference(task: Task) -> tuple[float, float] | None:
-    """The returns that count as 0 and as 100, where there are published ones."""
-    return _references().get(task.name)
+def reference(task: Task, kind: str = "published") -> tuple[float, float] | None:
+    """The returns that count as 0 and as 100, where there are some of this kind: published, or measured by us."""
+    return _references(kind).get(task.name)
 
 
-def normalised(task: Task, episode_return: float) -> float | None:
+def normalised(task: Task, episode_return: float, kind: str = "published") -> float | None:
     """100 (return - low) / (high - low)."""
-    if (bounds := reference(task)) is None:
+    if (bounds := reference(task, kind)) is None:
         return None
     low, high = bounds
     return 100 * (episode_return - low) / (high - low)

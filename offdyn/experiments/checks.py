@@ -7,7 +7,7 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from ..domains.own_bodies import PROCESSES
-from ..domains.pairs import OwnPair
+from ..domains.pairs import OwnPair, Task
 from ..errors import OffdynError
 from ..learning.networks import ACTIVATIONS, PRECISIONS
 from ..methods.parts.encoders import CONTROLS
@@ -94,6 +94,11 @@ def check(config: "RunConfig") -> None:
     recorded = plan.target_log is None or isinstance(config.task, OwnPair)
     need(recorded, "target_log", "none: it records a --target of one's own; --keep-replay keeps rows of a task")
     offline = plan.source_data is not None
+    if plan.padded:
+        need(isinstance(config.task, Task), "padded", "false: only robots are padded")
+        need(config.recipe.method.pads, "padded", f"false: {config.method} needs each robot's own size")
+        plain = not offline and not values.get("cloning", False)
+        need(plain, "padded", "false: with a dataset each robot has a program of its own")
     if isinstance(config.task, OwnPair) and plan.collects in ("both", "source"):
         config.task.reference("source")  # without one, it says so
     if offline:

@@ -20,7 +20,7 @@ from .evaluate import Policies, Spread
 from .leaves import fill_leaves, matching, named_leaves
 from .memory import capacities
 from .offline import SourceData, open_source
-from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, run_keys, stack
+from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, lane_settings, run_keys
 
 SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
 TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
@@ -33,7 +33,7 @@ class Cohort:
     def __init__(self, runs: Sequence[RunConfig], threads: int | None = None) -> None:
         first = runs[0]
         self.runs, self.plan = list(runs), first.schedule
-        self.spec = pairs.spec_of(first.task)
+        self.spec = first.spec
         self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
         self.devices = Devices(self.lanes_count)
@@ -49,7 +49,7 @@ class Cohort:
         )
         self.programs = self.devices.spread(programs, shared_source)
         self.keys = self.devices.deal(run_keys(self.seeds))
-        self.lanes: Lane = self.programs.init(self.keys, stack([r.sac for r in runs]), stack([r.hyper for r in runs]))
+        self.lanes: Lane = self.programs.init(self.keys, *lane_settings(runs))
         width = row_width(self.spec)
         self.experience = Experience(
             *(self.devices.zeros((self.lanes_count, rows, width)) for rows in capacities(self.plan))
@@ -106,7 +106,9 @@ class Cohort:
             bodies += [(task, "target") for task, _ in lanes]
             starts += [(seed, TARGET, 0) for _, seed in lanes]
         processes = self.plan.env_processes
-        domain = pairs.open_bodies(bodies, starts, threads, processes) if bodies else NoBodies(self.spec)
+        domain: Any = NoBodies(self.spec)
+        if bodies:
+            domain = pairs.open_bodies(bodies, starts, threads, processes, self.plan.padded)
         if self.bodies > 1:
             # Staggered, so that time limits do not end all episodes of a run at once.
             spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies

@@ -11,12 +11,13 @@ from typing import Any
 
 import yaml
 
-from ..domains import pairs
+from ..domains import padding, pairs
 from ..errors import OffdynError, check_format, unknown
 from ..fields import static_fields
 from ..learning.sac import Sac
 from ..methods.method import Preset
 from ..methods.recipes import Recipe, recipe
+from ..types import Spec
 from .checks import check, coerce
 
 FORMAT = 1  # of config.yaml
@@ -39,6 +40,7 @@ class Schedule:
     tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
     target_mode: str = "steps"  # or episodic: whole target episodes, and between them what they owe
     target_log: str | None = None  # folder in which every target step is written down as it happens
+    padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
     env_processes: str = "auto"  # source bodies of one's own: each in a process, on, off, or where that pays
     updates_per_step: int = 1  # per source step, or its worth of a dataset; per target step where there is no source
     minimum_rows: int = 128  # that each collected replay holds before the first update
@@ -89,6 +91,7 @@ WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_epi
     "checkpoint_interval",
     "env_processes",
     "keep_policies",
+    "padded",
     "source_steps",
     "target_log",
     "tuning_target_steps",
@@ -130,9 +133,15 @@ class RunConfig:
 
     def computes_as(self, other: "RunConfig") -> bool:
         """Whether the two differ at most in how they are watched."""
-        watched = WATCHING - {"source_steps"}
+        watched = WATCHING - {"source_steps", "padded"}
         mine, its = ({k: v for k, v in run.settings().items() if k not in watched} for run in (self, other))
         return (self.name, mine) == (other.name, its)
+
+    @property
+    def spec(self) -> Spec:
+        """What its networks are built for."""
+        spec = pairs.spec_of(self.task)
+        return padding.padded(spec)._replace(present=padding.present(spec)) if self.schedule.padded else spec
 
     def cohort_key(self) -> str:
         """Equal for runs that can share one compiled program."""
@@ -140,7 +149,8 @@ class RunConfig:
         del static["start_from"], static["tuning_target_steps"], static["wandb"]  # which no program knows of
         # Target episodes differ in length, and lanes share one clock: such a run has a cohort to itself.
         alone = self.name if self.schedule.target_mode == "episodic" else ""
-        return repr((pairs.family_of(self.task), self.recipe.method.name, sorted(static.items()), alone))
+        family = "any robot" if self.schedule.padded else pairs.family_of(self.task)
+        return repr((family, self.recipe.method.name, sorted(static.items()), alone))
 
 
 def _short(key: str, value: Any) -> str:

@@ -71,7 +71,7 @@ class Devices:
             lane, same = Along(LANES), Along()
             source = same if shared_source else lane
             rows_and_counters = (lane, lane, source, lane, same, same, same)
-            self._spread(programs, "init", (lane, lane, lane))
+            self._spread(programs, "init", (lane, lane, lane, lane))
             self._spread(programs, "act", (lane, lane, lane, lane, same))
             self._spread(programs, "store", (lane, lane, same), donated=0)
             self._spread(programs, "observe", (lane, lane), donated=0)

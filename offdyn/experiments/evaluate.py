@@ -13,6 +13,7 @@ from ..data.replay import pack
 from ..domains import pairs
 from ..domains.pairs import Pair
 from ..errors import OffdynError, check_format
+from ..types import Spec
 
 FORMAT = 1  # of policy.safetensors
 EVALUATION = 2  # the role in (seed, role, ...) that seeds starts; training uses 0 for source and 1 for target
@@ -67,6 +68,16 @@ class Policies:
         biases = tuple(b[index : index + 1] for b in self.biases)
         spread = None if self.spread is None else Spread(*(part[index : index + 1] for part in self.spread))
         return Policies(weights, biases, pick(self.mean), pick(self.deviation), spread)
+
+    def cut(self, spec: Spec) -> "Policies":
+        """Without the entries that only fill up a smaller robot."""
+        s, a = spec.observation_size, spec.action_size
+        mean, deviation = (None if x is None else x[..., :s] for x in (self.mean, self.deviation))
+        spread = self.spread
+        if spread is not None:
+            spread = Spread(spread.weight[..., :a], spread.bias[..., :a], spread.bounds)
+        weights = (self.weights[0][:, :s], *self.weights[1:-1], self.weights[-1][..., :a])
+        return Policies(weights, (*self.biases[:-1], self.biases[-1][..., :a]), mean, deviation, spread)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """A single policy's arrays under the names policy.safetensors uses."""
@@ -139,6 +150,7 @@ def evaluate(
     index: int,
     threads: int | None = None,
     kept_rows: int = 0,
+    padded: bool = False,
 ) -> Evaluation:
     """Whole episodes of every lane's policy, all stepped together; evaluation number `index` has its own starts."""
     if isinstance(tasks[0], pairs.OwnPair):
@@ -150,7 +162,7 @@ def evaluate(
         return Evaluation(np.zeros((lanes, 0)), np.zeros((lanes, 0)), None)
     bodies = [(task, role) for task in tasks for role in roles]
     starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
-    domain = pairs.open_bodies(bodies, starts, threads)
+    domain = pairs.open_bodies(bodies, starts, threads, padded=padded)
     returns = np.zeros(lanes * per_lane)
     running = np.arange(lanes * per_lane)
     stepped: list[np.ndarray] = []

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import jax
 
 from ..data.replay import row_width
-from ..domains import pairs
 from ..errors import OffdynError
 from .config import RunConfig, Schedule
 from .devices import count_for
@@ -20,12 +19,12 @@ def capacities(plan: Schedule) -> tuple[int, int]:
 
 def replay_bytes(runs: Sequence[RunConfig]) -> int:
     """Device memory of a cohort's replays; a dataset, of which there is one copy for all, is small beside it."""
-    return 4 * len(runs) * row_width(pairs.spec_of(runs[0].task)) * sum(capacities(runs[0].schedule))
+    return 4 * len(runs) * row_width(runs[0].spec) * sum(capacities(runs[0].schedule))
 
 
 def check_memory(runs: Sequence[RunConfig]) -> None:
     """Refuse replays that cannot fit, before anything is trained."""
-    lanes, width = len(runs), row_width(pairs.spec_of(runs[0].task))
+    lanes, width = len(runs), row_width(runs[0].spec)
     source, target = capacities(runs[0].schedule)
     needed = replay_bytes(runs)
     device = jax.devices()[0]

@@ -4,6 +4,7 @@ A cohort's state is one pytree with a leading lane axis. `step` counters are sha
 that a branch on them stays a branch.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ from ..learning.ahead import scan_ahead
 from ..learning.networks import Trained
 from ..learning.sac import Agent, Sac, hook_key
 from ..methods.method import Method, Notes
-from ..types import Array, Context, Spec
+from ..types import Array, Context, Present, Spec
+from .config import RunConfig
 
 DIAGNOSED_ROWS = 256  # newest and held-out target rows that `diagnose` looks at
 
@@ -30,6 +32,7 @@ class Lane(NamedTuple):
     sac: Sac
     hyper: Any
     moments: Moments | None
+    present: Present | None  # where the robot is padded
     sums: Array  # [notes], each note summed over the updates since the last log
     # The first note that was not finite, counted from 1, and the update at which; 0 while all is well.
     fault: Array  # [2] int32
@@ -50,7 +53,7 @@ class Programs:
     ) -> None:
         self.method, self.spec, self.rows, self.updates = method, spec, rows, updates
         self.normalises = sac.normalise_observations
-        one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, 0))
+        one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, spec.present, 0))
         width = row_width(spec)
         replay = jax.ShapeDtypeStruct((1, width), jnp.float32)
         size = jax.ShapeDtypeStruct((), jnp.int32)
@@ -62,7 +65,7 @@ class Programs:
         self.diagnostics = sorted(
             jax.eval_shape(self._diagnose, jax.random.key(0), one, replay, replay, size, size, size, held_out, weight)
         )
-        self.init = jax.jit(jax.vmap(lambda key, sac, hyper: self._lane(key, sac, hyper, len(self.notes))))
+        self.init = jax.jit(jax.vmap(partial(self._lane, notes=len(self.notes))))
         self.act = jax.jit(jax.vmap(self._act, in_axes=(0, 0, 0, 0, None)))
         self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
         self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
@@ -74,18 +77,22 @@ class Programs:
         self.diagnose = jax.jit(jax.vmap(self._diagnose, in_axes=(*axes, 0, 0)))
         self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
 
-    def _lane(self, key: Array, sac: Sac, hyper: Any, notes: int) -> Lane:
-        key = hook_key(key, "init")
+    def _lane(self, key: Array, sac: Sac, hyper: Any, present: Present | None, notes: int) -> Lane:
+        key, spec = hook_key(key, "init"), self.spec._replace(present=present)
         sac, hyper = (jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), x) for x in (sac, hyper))
         return Lane(
-            agent=core.init(hook_key(key, "agent"), sac, self.spec),
-            learned=self.method.init(hook_key(key, "method"), hyper, self.spec),
+            agent=core.init(hook_key(key, "agent"), sac, spec),
+            learned=self.method.init(hook_key(key, "method"), hyper, spec),
             sac=sac,
             hyper=hyper,
-            moments=no_moments(self.spec) if self.normalises else None,
+            moments=no_moments(spec) if self.normalises else None,
+            present=present,
             sums=jnp.zeros(notes),
             fault=jnp.zeros(2, jnp.int32),
         )
+
+    def _spec(self, lane: Lane) -> Spec:
+        return self.spec._replace(present=lane.present)
 
     def _seen(self, lane: Lane, observation: Array) -> Array:
         return observation if lane.moments is None else lane.moments.normalise(observation)
@@ -95,19 +102,19 @@ class Programs:
     ) -> tuple[Array, Array, Array]:
         """Actions for the source bodies [b, A] and the target body [1, A], and the lane's fault."""
         key = jax.random.fold_in(key, clock)
-        sac = lane.sac
+        sac, spec = lane.sac, self._spec(lane)
         context = Context(
-            self.spec, lane.agent, lane.learned, sac, lane.hyper, hook_key(key, "explore"), clock, lane.moments
+            spec, lane.agent, lane.learned, sac, lane.hyper, hook_key(key, "explore"), clock, lane.moments
         )
         observation = self._seen(lane, source_seen)
         if self.method.explore is None:
-            source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, self.spec)
+            source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, spec)
         else:
             source = self.method.explore(observation, context)
         noise = jax.random.normal(hook_key(key, "source noise"), source.shape)
         source = jnp.clip(source + sac.source_noise * noise, -1.0, 1.0)
         target, _ = core.act(
-            lane.agent.actor.value, self._seen(lane, target_seen), hook_key(key, "target action"), sac, self.spec
+            lane.agent.actor.value, self._seen(lane, target_seen), hook_key(key, "target action"), sac, spec
         )
         return source, target, lane.fault
 
@@ -125,16 +132,17 @@ class Programs:
     def _update(
         self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
     ) -> tuple[Agent, Any, Notes]:
+        spec = self._spec(lane)
         return core.update(
             lane.agent,
             lane.learned,
-            Replay(source, source_size, self.spec, lane.moments),
-            Replay(target, target_size, self.spec, lane.moments),
+            Replay(source, source_size, spec, lane.moments),
+            Replay(target, target_size, spec, lane.moments),
             method=self.method,
             rows=self.rows,
             sac=lane.sac,
             hyper=lane.hyper,
-            spec=self.spec,
+            spec=spec,
             key=jax.random.fold_in(key, step),
             step=step,
         )
@@ -190,12 +198,13 @@ class Programs:
     ) -> Notes:
         key = hook_key(jax.random.fold_in(key, step), "diagnose")
         filled = jnp.clip(target_written, 1, target.shape[0])  # a run without a target has one empty row
-        replay = Replay(target, filled, self.spec, lane.moments)
+        spec = self._spec(lane)
+        replay = Replay(target, filled, spec, lane.moments)
         count = min(DIAGNOSED_ROWS, target.shape[0])
         newest = target[(target_written - 1 - jnp.arange(count)) % filled]
-        context = Context(self.spec, lane.agent, lane.learned, lane.sac, lane.hyper, key, step, lane.moments)
+        context = Context(spec, lane.agent, lane.learned, lane.sac, lane.hyper, key, step, lane.moments)
         return self.method.diagnose(
-            Replay(source, source_size, self.spec, lane.moments),
+            Replay(source, source_size, spec, lane.moments),
             replay,
             replay.view(newest),
             replay.view(held_out)._replace(weight=held_out_weight),
@@ -218,6 +227,8 @@ def run_keys(seeds: list[int]) -> Array:
     return jax.vmap(jax.random.key)(jnp.asarray(np.asarray(seeds, np.uint32)))
 
 
-def stack(settings: list[Any]) -> Any:
-    """The lanes' settings as one: each float a [lanes] array."""
-    return jax.tree.map(lambda *values: np.asarray(values, np.float32), *settings)
+def lane_settings(runs: Sequence[RunConfig]) -> tuple[Any, Any, Any]:
+    """The runs' scalars for `init`: of SAC, of the method, and of their robots, each float a [lanes] array."""
+    parts = [[run.sac for run in runs], [run.hyper for run in runs], [run.spec.present for run in runs]]
+    sac, hyper, present = (jax.tree.map(lambda *values: np.asarray(values, np.float32), *part) for part in parts)
+    return sac, hyper, present

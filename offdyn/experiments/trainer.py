@@ -15,7 +15,7 @@ from ..errors import OffdynError
 from . import own_target, provenance, starts
 from .checkpoint import CohortFolder
 from .cohorts import Cohort
-from .evaluate import Evaluation, evaluate
+from .evaluate import Evaluation, Policies, evaluate
 from .programs import DIAGNOSED_ROWS
 from .progress import Progress
 from .record import RunFolder
@@ -162,7 +162,7 @@ class Trainer:
         policies = cohort.policies()
         if plan.keep_policies:
             for lane in np.flatnonzero(alive):
-                self.folders[lane].write_policy(policies.lane(int(lane)).arrays(), f"policies/step-{clock:09d}")
+                self._write_policy(policies, int(lane), f"policies/step-{clock:09d}")
         future = self.pool.submit(
             evaluate,
             policies,
@@ -173,6 +173,7 @@ class Trainer:
             index=clock // plan.eval_interval,
             threads=self.threads,
             kept_rows=DIAGNOSED_ROWS,
+            padded=plan.padded,
         )
         self.pending = future, record
 
@@ -335,7 +336,7 @@ class Trainer:
         if cohort.alive.any() and plan.final_episodes:
             final = evaluate(
                 cohort.policies(), cohort.tasks, cohort.seeds, plan.final_episodes, 0,
-                index=plan.length // plan.eval_interval + 1, threads=self.threads,
+                index=plan.length // plan.eval_interval + 1, threads=self.threads, padded=plan.padded,
             )  # fmt: skip
             if final.target_steps is not None:
                 self.evaluation_steps += final.target_steps
@@ -356,8 +357,12 @@ class Trainer:
 
     def _write_policies(self) -> None:
         policies = self.cohort.policies()
-        for lane, folder in enumerate(self.folders):
-            folder.write_policy(policies.lane(lane).arrays())
+        for lane in range(len(self.folders)):
+            self._write_policy(policies, lane)
+
+    def _write_policy(self, policies: Policies, lane: int, name: str = "policy") -> None:
+        own = policies.lane(lane).cut(pairs.spec_of(self.runs[lane].task))
+        self.folders[lane].write_policy(own.arrays(), name)
 
     def _write_agent(self, lane: int) -> None:
         self.folders[lane].write_agent(self.cohort.agent_arrays(lane))

@@ -24,16 +24,22 @@ def scan_ahead(body: Step, carry: Any, xs: Any) -> tuple[Any, Any]:
     stepped = jax.tree.leaves(xs)
     early, late = _split(closed.jaxpr, len(carried))
 
+    late, roundings = _without_roundings(late, len(carried))
+
     drawn = jax.vmap(jaxpr_as_fun(ClosedJaxpr(early, closed.consts)))(*stepped)
     packed, unpack = _pack(drawn)
     rest = jaxpr_as_fun(ClosedJaxpr(late, closed.consts))
 
-    def step(carry: list[Any], x: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
-        stepped, packed = x
-        after = rest(*carry, *stepped, *unpack(packed))
-        return list(after[: len(carry)]), list(after[len(carry) :])
+    def rounded(carried: list[Any]) -> list[Any]:
+        return [carried[number].astype(kind) for number, kind in roundings]
 
-    after, out = jax.lax.scan(step, carried, (stepped, packed))
+    def step(carry: tuple[list[Any], list[Any]], x: tuple[Any, Any]) -> tuple[tuple[list[Any], list[Any]], list[Any]]:
+        (carried, roundeds), (stepped, packed) = carry, x
+        after = rest(*carried, *stepped, *unpack(packed), *roundeds)
+        carried = list(after[: len(carried)])
+        return (carried, rounded(carried)), list(after[len(carried) :])
+
+    (after, _), out = jax.lax.scan(step, (carried, rounded(carried)), (stepped, packed))
     return jax.tree.unflatten(carry_tree, after), jax.tree.unflatten(jax.tree.structure(shape[1]), out)
 
 
@@ -86,6 +92,26 @@ def _split(jaxpr: Jaxpr, carried: int) -> tuple[Jaxpr, Jaxpr]:
         jaxpr.replace(invars=xs, outvars=draws, eqns=constant + early, debug_info=names),
         jaxpr.replace(invars=[*jaxpr.invars, *draws], eqns=constant + late, debug_info=names),
     )
+
+
+def _without_roundings(jaxpr: Jaxpr, carried: int) -> tuple[Jaxpr, list[tuple[int, Any]]]:
+    """The body taking rounded copies of some of its carry as its last inputs, and (place in the carry, type) of each.
+
+    What a step begins with by rounding, the step before can round as it writes it: a pass over memory less.
+    """
+    places = {variable: number for number, variable in enumerate(jaxpr.invars[:carried])}
+    copies: dict[tuple[int, Any], Var] = {}
+    equations: list[JaxprEqn] = []
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "convert_element_type" and equation.invars[0] in places:
+            number, kind = places[equation.invars[0]], equation.params["new_dtype"]
+            if kind == jnp.bfloat16:
+                if (number, kind) not in copies:
+                    copies[number, kind] = equation.outvars[0]
+                    continue
+                equation = equation.replace(invars=[copies[number, kind]])
+        equations.append(equation)
+    return jaxpr.replace(invars=[*jaxpr.invars, *copies.values()], eqns=equations), list(copies)
 
 
 def _variables(atoms: Iterable[Any]) -> set[Var]:

@@ -28,6 +28,13 @@ PRECISIONS = ("float32", "bfloat16")
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)  # PyTorch's defaults; the rate is ours to apply
 
 
+class Inputs(NamedTuple):
+    """Which of a network's inputs there are, where some only fill up."""
+
+    present: jax.Array  # [input], 1 or 0
+    fan_in: jax.Array  # [], for the size of the first weights
+
+
 class Layout(NamedTuple):
     """The shape of an MLP, whose parameters are the tuple of its arrays.
 
@@ -38,7 +45,7 @@ class Layout(NamedTuple):
     initial_fan_in: int  # of the first layer, for the size of its first weights only
     layer_norm: bool = False  # after each hidden activation
     activation: str = "relu"
-    precision: str = "float32"  # of what enters a product; sums, parameters and gradients are float32
+    precision: str = "float32"  # of activations, of what enters a product and of its gradient; sums are float32
 
     @property
     def length(self) -> int:
@@ -46,8 +53,11 @@ class Layout(NamedTuple):
         layers = sum(a * b + b for a, b in zip(self.sizes[:-1], self.sizes[1:], strict=True))
         return layers + (2 * sum(self.sizes[1:-1]) if self.layer_norm else 0)
 
-    def init(self, key: jax.Array) -> Parameters:
-        """PyTorch's default: weights and biases uniform in +-1/sqrt(fan_in); LayerNorm 1 and 0."""
+    def init(self, key: jax.Array, inputs: "Inputs | None" = None) -> Parameters:
+        """PyTorch's default: weights and biases uniform in +-1/sqrt(fan_in); LayerNorm 1 and 0.
+
+        `inputs`: those there are, where some only fill up; weights of the others are 0, and no gradient moves them.
+        """
         arrays: list[jax.Array] = []
         last = len(self.sizes) - 2
         layers = list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
@@ -55,19 +65,24 @@ class Layout(NamedTuple):
         numbers = jax.random.uniform(key, (sum(a * b + b for a, b in layers),), minval=-1.0, maxval=1.0)
         start = 0
         for layer, (fan_in, fan_out) in enumerate(layers):
-            bound = 1 / math.sqrt(self.initial_fan_in if layer == 0 else fan_in)
+            bound: Any = 1 / math.sqrt(self.initial_fan_in if layer == 0 else fan_in)
+            if layer == 0 and inputs is not None:
+                bound = jax.lax.rsqrt(inputs.fan_in)
             for shape in ((fan_in, fan_out), (fan_out,)):
                 drawn = numbers[start : start + math.prod(shape)]
                 arrays.append(bound * drawn.reshape(shape))
                 start += math.prod(shape)
             if self.layer_norm and layer < last:
                 arrays += [jnp.ones(fan_out), jnp.zeros(fan_out)]
+        if inputs is not None:
+            arrays[0] = arrays[0] * inputs.present[:, None]
         return tuple(arrays)
 
     def apply(self, parameters: Parameters, x: jax.Array, learning_rows: int | None = None) -> jax.Array:
         """[n, input] -> [n, output]; where `learning_rows` is given, no gradient comes from the rows after those."""
         if self.activation in SLOPES and not self.layer_norm:
-            return perceptron(self, learning_rows, parameters, x)
+            # Rounded out here, in sight of `scan_ahead`, which carries rounded weights from step to step.
+            return perceptron(self, learning_rows, parameters, tuple(map(self.rounded, parameters[::2])), x)
         arrays = iter(parameters)
         activation = ACTIVATIONS[self.activation]
         for _ in self.sizes[1:-1]:
@@ -80,50 +95,71 @@ class Layout(NamedTuple):
 
     def product(self, a: jax.Array, b: jax.Array, inner: bool = False) -> jax.Array:
         """a @ b, its factors rounded to the layout's precision, summed in float32; `inner`: the result rounded too."""
-        if self.precision == "float32":
-            return a @ b
-        kind = jnp.dtype(self.precision)
-        return jnp.matmul(a.astype(kind), b.astype(kind), preferred_element_type=kind if inner else jnp.float32)
+        a, b = self.rounded(a), self.rounded(b)
+        if a.dtype == jnp.float32:
+            return self.rounded(a @ b) if inner else a @ b
+        return jnp.matmul(a, b, preferred_element_type=a.dtype if inner else jnp.float32)
+
+    def sum_of_rows(self, x: jax.Array) -> jax.Array:
+        """x.sum(0) in float32."""
+        if x.dtype == jnp.float32:
+            return x.sum(0)
+        # As a product it takes a GPU a third of the time; with one row of ones XLA would make it a sum again.
+        return jnp.matmul(jnp.ones((8, len(x)), x.dtype), x, preferred_element_type=jnp.float32)[0]
 
     def rounded(self, x: jax.Array) -> jax.Array:
-        return x if self.precision == "float32" else x.astype(self.precision)
+        if self.precision == "float32":
+            return x
+        if jax.default_backend() == "cpu":  # which cannot sum such products in float32: the same numbers, in float32
+            return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
+        return x.astype(self.precision)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def perceptron(layout: Layout, learning_rows: int | None, parameters: Parameters, x: jax.Array) -> jax.Array:
-    """A network without LayerNorm, whose gradient is written out.
+def perceptron(
+    layout: Layout, learning_rows: int | None, parameters: Parameters, weights: Parameters, x: jax.Array
+) -> jax.Array:
+    """A network without LayerNorm, whose gradient is written out; `weights` are those of `parameters`, rounded.
 
     Written out, it keeps one value per activation, rounds what it keeps to the layout's precision, and leaves rows
     that do not learn out of the backward pass.
     """
-    return _layers(layout, parameters, x)[1]
+    return _layers(layout, parameters, weights, x)[1]
 
 
-def _layers(layout: Layout, parameters: Parameters, x: jax.Array) -> tuple[list[jax.Array], jax.Array]:
+def _layers(
+    layout: Layout, parameters: Parameters, weights: Parameters, x: jax.Array
+) -> tuple[list[jax.Array], jax.Array]:
     """(what enters each layer, the output)."""
     activation = ACTIVATIONS[layout.activation]
-    *hidden, last = zip(parameters[::2], parameters[1::2], strict=True)
+    *hidden, last = zip(weights, parameters[1::2], strict=True)
     entered = [layout.rounded(x)]
     for weight, bias in hidden:
         entered.append(layout.rounded(activation(layout.product(entered[-1], weight, inner=True) + bias)))
     return entered, layout.product(entered[-1], last[0]) + last[1]
 
 
-def _forward(layout: Layout, learning_rows: int | None, parameters: Parameters, x: jax.Array) -> tuple[jax.Array, Any]:
-    entered, y = _layers(layout, parameters, x)
-    return y, (parameters[::2], [rows[:learning_rows] for rows in entered])
+def _forward(
+    layout: Layout, learning_rows: int | None, parameters: Parameters, weights: Parameters, x: jax.Array
+) -> tuple[jax.Array, Any]:
+    entered, y = _layers(layout, parameters, weights, x)
+    return y, (weights, [rows[:learning_rows] for rows in entered])
 
 
-def _backward(layout: Layout, learning_rows: int | None, kept: Any, dy: jax.Array) -> tuple[Parameters, jax.Array]:
+def _backward(
+    layout: Layout, learning_rows: int | None, kept: Any, dy: jax.Array
+) -> tuple[Parameters, None, jax.Array]:
     weights, entered = kept
-    delta = dy[:learning_rows]  # of the loss by what leaves the layer, before its activation
+    delta = layout.rounded(dy[:learning_rows])  # of the loss by what leaves the layer, before its activation
     gradients: list[jax.Array] = []
     for depth in reversed(range(len(weights))):
-        gradients = [layout.product(entered[depth].T, delta), delta.sum(0), *gradients]
+        of_weight = layout.product(entered[depth].T, delta, inner=True).astype(dy.dtype)
+        gradients = [of_weight, layout.sum_of_rows(delta), *gradients]
         delta = layout.product(delta, weights[depth].T, inner=depth > 0)
         if depth:
-            delta = delta.astype(dy.dtype) * SLOPES[layout.activation](entered[depth]).astype(dy.dtype)
-    return tuple(gradients), jnp.pad(delta, ((0, dy.shape[0] - delta.shape[0]), (0, 0)))
+            slope = SLOPES[layout.activation](entered[depth]).astype(dy.dtype)
+            delta = layout.rounded(delta.astype(dy.dtype) * slope)
+    return tuple(gradients), None, jnp.pad(delta, ((0, dy.shape[0] - delta.shape[0]), (0, 0)))
 
 
 perceptron.defvjp(_forward, _backward)

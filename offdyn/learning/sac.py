@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from ..data.replay import Replay
 from ..fields import lanewise
 from ..types import Array, Batch, Context, Spec
-from .networks import Layout, Parameters, Trained, descend, drift, fresh
+from .networks import Inputs, Layout, Parameters, Trained, descend, drift, fresh
 
 if TYPE_CHECKING:
     from ..methods.method import Method, Notes
@@ -73,11 +74,25 @@ def critic_layout(sac: Sac, spec: Spec) -> Layout:
     return Layout(sizes, fan_in, sac.critic_layer_norm, precision=sac.precision)
 
 
+def state_inputs(spec: Spec) -> Inputs | None:
+    """Which observations a network sees, where the robot is padded."""
+    return None if spec.present is None else Inputs(spec.present.observation, spec.present.initial_fan_in)
+
+
+def pair_inputs(spec: Spec) -> Inputs | None:
+    """The same for a network that sees the action after the observation."""
+    if spec.present is None:
+        return None
+    observation, action, fan_in = spec.present
+    return Inputs(jnp.concatenate((observation, action)), fan_in + action.sum())
+
+
 def init(key: jax.Array, sac: Sac, spec: Spec) -> Agent:
     actor_key, critic_key = jax.random.split(key)
-    critic = jax.vmap(critic_layout(sac, spec).init)(jax.random.split(critic_key))
+    critic_init = partial(critic_layout(sac, spec).init, inputs=pair_inputs(spec))
+    critic = jax.vmap(critic_init)(jax.random.split(critic_key))
     return Agent(
-        fresh(actor_layout(sac, spec).init(actor_key)),
+        fresh(actor_layout(sac, spec).init(actor_key, state_inputs(spec))),
         fresh(critic),
         jax.tree.map(jnp.array, critic),  # copies: buffers of the state are donated one by one
         # No temperature at all is a tiny one: its logarithm stays finite.
@@ -97,7 +112,10 @@ def act(actor: Parameters, observation: Array, key: jax.Array | None, sac: Sac, 
     before = mean + jnp.exp(log_std) * noise
     log_density = -0.5 * jnp.square(noise) - log_std - 0.5 * LOG_2PI
     log_squash = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
-    return jnp.tanh(before), (log_density - log_squash).sum(-1)
+    action, terms = jnp.tanh(before), log_density - log_squash
+    if spec.present is not None:
+        action, terms = action * spec.present.action, terms * spec.present.action
+    return action, terms.sum(-1)
 
 
 def values(critic: Parameters, observation: Array, action: Array, sac: Sac, spec: Spec) -> Array:
@@ -200,7 +218,8 @@ def update(
         entropy = -policy.log_probability.mean()
         log_temperature = agent.log_temperature
         if sac.tune_temperature:
-            wanted = -spec.action_size if sac.target_entropy is None else sac.target_entropy
+            actions = spec.action_size if spec.present is None else spec.present.action.sum()
+            wanted = -actions if sac.target_entropy is None else sac.target_entropy
             log_temperature, _, _ = descend(
                 lambda t: (t * jax.lax.stop_gradient(entropy - wanted), None),
                 log_temperature,

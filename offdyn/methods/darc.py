@@ -68,6 +68,7 @@ DARC = Method(
     "SAC on both domains, source rewards corrected by the log ratio of the dynamics",
     Hyper,
     compares_domains=True,
+    pads=True,
     presets=PRESETS,
     init=classifiers.init,
     learn=classifiers.learn,

@@ -58,6 +58,7 @@ DARC_WEIGHT = Method(
     "SAC on both domains, source rows weighted by the ratio of the dynamics",
     Hyper,
     compares_domains=True,
+    pads=True,
     presets=PRESETS,
     init=classifiers.init,
     learn=classifiers.learn,

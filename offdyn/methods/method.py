@@ -66,6 +66,7 @@ class Method:
     summary: str
     hyper: type = NoHyper
     compares_domains: bool = False  # a run must then collect both
+    pads: bool = False  # right also where `Spec.present` says that some entries only fill up
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"paper": Preset()})
     # The method's own networks.
     init: Callable[[jax.Array, Any, Spec], Any] = _init

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from ..learning.networks import Layout
+from ..learning.networks import Inputs, Layout
 from ..types import Array, Batch, Spec
 from .method import Preset
 from .parts import encoders
@@ -72,6 +72,18 @@ def predict(networks: Networks, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[
     return predicted, jax.lax.stop_gradient(actual)
 
 
+def prediction_inputs(hyper: Hyper, spec: Spec) -> Inputs | None:
+    if spec.present is None:
+        return None
+    action = spec.present.action
+    return Inputs(jnp.concatenate((jnp.ones(hyper.code_size), action)), hyper.code_size + action.sum())
+
+
 PAR = encoders.mismatch_method(
-    "par", "SAC on both domains, source rewards penalised by representation mismatch", PRESETS, layouts, predict
+    "par",
+    "SAC on both domains, source rewards penalised by representation mismatch",
+    PRESETS,
+    layouts,
+    predict,
+    prediction_inputs,
 )

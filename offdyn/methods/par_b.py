@@ -7,6 +7,7 @@ a global minimum, at which every penalty is 0: watch "variance of the code". Eve
 import jax.numpy as jnp
 
 from ..learning.networks import Layout
+from ..learning.sac import pair_inputs
 from ..types import Array, Batch, Spec
 from .par import PRESETS
 from .parts import encoders
@@ -26,5 +27,10 @@ def predict(networks: Networks, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[
 
 
 PAR_B = encoders.mismatch_method(
-    "par-b", "PAR with the paper's alternative encoder objective, which can collapse", PRESETS, layouts, predict
+    "par-b",
+    "PAR with the paper's alternative encoder objective, which can collapse",
+    PRESETS,
+    layouts,
+    predict,
+    lambda hyper, spec: pair_inputs(spec),
 )

@@ -5,5 +5,6 @@ from .method import Method, Preset
 SAC = Method(
     name="sac",
     summary="plain SAC on the rows of both domains, or of one",
+    pads=True,
     presets={"paper": Preset(), "released": Preset({"source_noise": 0.2})},
 )

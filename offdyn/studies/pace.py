@@ -105,7 +105,7 @@ def _timed_episodes(cohort: Cohort, threads: int) -> float:
     plan, policies = cohort.plan, cohort.policies()
     roles = ["target"] * plan.eval_episodes + ["source"] * plan.eval_source_episodes
     bodies = [(task, role) for task in cohort.tasks for role in roles]
-    domain = pairs.open_bodies(bodies, [(0, number) for number in range(len(bodies))], threads)
+    domain = pairs.open_bodies(bodies, [(0, number) for number in range(len(bodies))], threads, padded=plan.padded)
     ids = np.arange(len(bodies))
     try:
         began = time.perf_counter()

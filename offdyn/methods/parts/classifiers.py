@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ...data.replay import Replay
 from ...fields import lanewise
-from ...learning.networks import Layout, Parameters, Trained, descend, fresh
+from ...learning.networks import Inputs, Layout, Parameters, Trained, descend, fresh
 from ...types import Array, Batch, Context, Spec
 from ..method import Notes
 from . import scaling
@@ -62,7 +62,17 @@ def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Classifiers:
     sa, sas = layouts(hyper, spec)
     sa_key, sas_key = jax.random.split(key)
     scale = scaling.no_scale(sas.sizes[0]) if hyper.standardise_inputs else None
-    return Classifiers(fresh(Networks(sa.init(sa_key), sas.init(sas_key))), scale)
+    sa_inputs, sas_inputs = own_inputs(spec)
+    return Classifiers(fresh(Networks(sa.init(sa_key, sa_inputs), sas.init(sas_key, sas_inputs))), scale)
+
+
+def own_inputs(spec: Spec) -> tuple[Inputs, Inputs] | tuple[None, None]:
+    """What SA and SAS see, where the robot is padded."""
+    if spec.present is None:
+        return None, None
+    observation, action, fan_in = spec.present
+    both = jnp.concatenate((observation, action, observation))
+    return Inputs(both[: -len(observation)], fan_in + action.sum()), Inputs(both, 2 * fan_in + action.sum())
 
 
 def inputs_of(rows: Batch) -> Array:
@@ -121,6 +131,9 @@ def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Classifiers, No
             hyper.classifier_noise * jax.random.normal(keys[2], (count, size - ctx.spec.observation_size)),
             hyper.classifier_noise * jax.random.normal(keys[3], (count, size)),
         )
+        sa_inputs, sas_inputs = own_inputs(ctx.spec)
+        if sa_inputs is not None and sas_inputs is not None:
+            noise = noise[0] * sa_inputs.present, noise[1] * sas_inputs.present
         live, _, notes = descend(
             lambda networks: loss(networks, inputs, noise, hyper, ctx.spec), live, hyper.classifier_learning_rate
         )

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from ...data.replay import Replay
 from ...fields import lanewise
-from ...learning.networks import Layout, Parameters, Trained, descend, drift, fresh
+from ...learning.networks import Inputs, Layout, Parameters, Trained, descend, drift, fresh
+from ...learning.sac import state_inputs
 from ...types import Array, Batch, Context, Spec
 from ..method import Method, Notes, Preset
 from . import cloning
@@ -66,6 +67,7 @@ class Pair(NamedTuple):
 
 
 Layouts = Callable[[Hyper, Spec], Pair]
+PredictionInputs = Callable[[Hyper, Spec], Inputs | None]  # what g sees, where the robot is padded
 # (networks, rows, hyper, layouts) -> code of the next state as predicted, and as it is.
 Predict = Callable[[Networks, Batch, Hyper, Pair], tuple[Array, Array]]
 
@@ -75,9 +77,9 @@ def state_layout(hyper: Hyper, spec: Spec) -> Layout:
     return Layout(sizes, spec.initial_fan_in, activation=hyper.encoder_activation)
 
 
-def init(key: jax.Array, hyper: Hyper, pair: Pair) -> Encoders:
+def init(key: jax.Array, hyper: Hyper, pair: Pair, f_inputs: Inputs | None, g_inputs: Inputs | None) -> Encoders:
     f_key, g_key = jax.random.split(key)
-    networks = Networks(pair.state.init(f_key), pair.prediction.init(g_key))
+    networks = Networks(pair.state.init(f_key, f_inputs), pair.prediction.init(g_key, g_inputs))
     return Encoders(fresh(networks), jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None)
 
 
@@ -164,7 +166,12 @@ def diagnose(predict: Predict, pair: Pair, newest: Batch, held_out: Batch, ctx: 
 
 
 def mismatch_method(
-    name: str, summary: str, presets: Mapping[str, Preset], layouts: Layouts, predict: Predict
+    name: str,
+    summary: str,
+    presets: Mapping[str, Preset],
+    layouts: Layouts,
+    predict: Predict,
+    prediction_inputs: PredictionInputs,
 ) -> Method:
     """SAC with the source rewards penalised by the deviation of these encoders."""
 
@@ -172,7 +179,7 @@ def mismatch_method(
         return layouts(ctx.hyper, ctx.spec).at(ctx.sac.precision)
 
     def init_lane(key: jax.Array, hyper: Hyper, spec: Spec) -> Encoders:
-        return init(key, hyper, layouts(hyper, spec))
+        return init(key, hyper, layouts(hyper, spec), state_inputs(spec), prediction_inputs(hyper, spec))
 
     def learn_lane(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Notes]:
         return learn(predict, pair_of(ctx), target, ctx)
@@ -189,6 +196,7 @@ def mismatch_method(
         summary,
         Hyper,
         compares_domains=True,
+        pads=True,
         presets=presets,
         init=init_lane,
         learn=learn_lane,

@@ -1,0 +1,181 @@
+"""Robots of different sizes in one program: each learns what it would learn at its own size."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from offdyn.data.replay import row_width
+from offdyn.domains.padding import ACTION_SIZE, OBSERVATION_SIZE, PaddedBodies
+from offdyn.domains.pairs import spec_of
+from offdyn.domains.robots import ROBOTS
+from offdyn.domains.simulator import Simulator
+from offdyn.domains.tasks import resolve
+from offdyn.errors import OffdynError
+from offdyn.experiments import train
+from offdyn.experiments.config import build, group
+from offdyn.experiments.evaluate import Policy
+from offdyn.experiments.leaves import named_leaves
+from offdyn.experiments.programs import Programs, lane_settings, run_keys
+
+TASKS = ("hopper-big-head", "ant-short-feet")
+SMALL = {"actor_widths": (16, 16), "critic_widths": (16, 16), "batch_size": 16}
+ENCODERS = {"encoder_widths": (16, 16), "code_size": 16, "encoder_batch": 16}
+CLASSIFIERS = {"classifier_widths": (16,), "classifier_batch": 16, "warm_up": 0, "standardise_inputs": True}
+METHODS = {"par": ENCODERS, "darc": CLASSIFIERS, "sac": {"tune_temperature": True}}
+UPDATES, ROWS = 5, 50
+
+
+def own_places(padded: np.ndarray, own_shape: tuple[int, ...], task: str) -> tuple[np.ndarray, ...]:
+    """Along each axis, the entries of a padded array that are the robot's own."""
+    spec = spec_of(resolve(task))
+    s, a = np.arange(spec.observation_size), np.arange(spec.action_size)
+    code = np.arange(ENCODERS["code_size"])
+    ways = [
+        (OBSERVATION_SIZE, s),
+        (OBSERVATION_SIZE + ACTION_SIZE, np.concatenate((s, OBSERVATION_SIZE + a))),
+        (2 * OBSERVATION_SIZE + ACTION_SIZE, np.concatenate((s, 32 + a, 40 + s))),
+        (2 * ACTION_SIZE, np.concatenate((a, ACTION_SIZE + a))),
+        (len(code) + ACTION_SIZE, np.concatenate((code, len(code) + a))),
+    ]
+    places = []
+    for wide, own in zip(padded.shape, own_shape, strict=True):
+        fitting = [way for size, way in ways if size == wide and len(way) == own]
+        places.append(np.arange(wide) if wide == own else fitting[0])
+    return tuple(places)
+
+
+def cut(padded: Any, own: Any, task: str) -> Any:
+    """A padded lane's arrays at the robot's own size."""
+
+    def one(wide: jax.Array, narrow: jax.Array) -> np.ndarray:
+        return np.asarray(wide)[np.ix_(*own_places(wide, narrow.shape, task))] if narrow.ndim else np.asarray(wide)
+
+    return jax.tree.map(one, padded, own)
+
+
+def rows_at_both_sizes(task: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    spec = spec_of(resolve(task))
+    drawn = np.random.default_rng(seed).normal(size=(ROWS, row_width(spec))).astype(np.float32)
+    drawn[:, -1] = 0.0
+    padded = np.zeros((ROWS, 2 * OBSERVATION_SIZE + ACTION_SIZE + 2), np.float32)
+    s, a = spec.observation_size, spec.action_size
+    padded[:, :s], padded[:, 32 : 32 + a], padded[:, 40] = drawn[:, :s], drawn[:, s : s + a], drawn[:, s + a]
+    padded[:, 41 : 41 + s] = drawn[:, s + a + 1 : 2 * s + a + 1]
+    return drawn, padded
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_padded_robot_learns_what_it_learns_at_its_own_size(method: str, monkeypatch: Any) -> None:
+    settings = SMALL | METHODS[method] | ({"source_noise": 0.1} if method == "sac" else {})
+    draw = jax.random.normal
+    # By column, so that a robot's own entries of a padded draw are what it would draw alone.
+    monkeypatch.setattr(jax.random, "normal", lambda key, shape: draw(key, shape[::-1]).T)
+    runs = [build(task, method, "paper", 3, settings | {"padded": True})[0] for task in TASKS]
+    assert len(group(runs)) == 1
+    keys = run_keys([3, 3])
+    programs = Programs(runs[0].recipe.method, runs[0].spec, runs[0].sac, runs[0].hyper, "both", UPDATES)
+    before = programs.init(keys, *lane_settings(runs))
+    rows = [[rows_at_both_sizes(task, seed) for task in TASKS] for seed in (1, 2)]
+    wide = [np.stack([padded for _, padded in domain]) for domain in rows]
+    sizes = np.int32(ROWS), np.int32(ROWS), np.int32(0)
+    after = programs.learn(keys, jax.tree.map(np.copy, before), *wide, *sizes, np.ones(2, bool))
+
+    for lane, task in enumerate(TASKS):
+        run, _ = build(task, method, "paper", 3, settings)
+        own = Programs(run.recipe.method, run.spec, run.sac, run.hyper, "both", UPDATES)
+        start = own.init(keys[:1], *lane_settings([run]))
+        first, last = (jax.tree.map(lambda x, lane=lane: x[lane : lane + 1], state) for state in (before, after))
+        start = start._replace(
+            agent=cut(first.agent, start.agent, task), learned=cut(first.learned, start.learned, task)
+        )
+        narrow = [domain[lane][0][None] for domain in rows]
+        ended = own.learn(keys[:1], start, *narrow, *sizes, np.ones(1, bool))
+        for name in ("agent", "learned"):
+            ours, alone = cut(getattr(last, name), getattr(ended, name), task), getattr(ended, name)
+            for path, array in named_leaves(ours).items():
+                np.testing.assert_allclose(
+                    array, named_leaves(alone)[path], rtol=2e-4, atol=1e-5, err_msg=f"{task} {path}"
+                )
+    critic = np.asarray(after.agent.critic.value[0])[0]  # of the hopper, [2, inputs, 16]
+    s, a = ROBOTS["hopper"].spec.observation_size, ROBOTS["hopper"].spec.action_size
+    assert not critic[:, s:32].any() and not critic[:, 32 + a :].any()
+    assert critic[:, :s].all() and critic[:, 32 : 32 + a].all()
+
+
+def test_first_weights_are_as_large_as_at_the_robots_own_size() -> None:
+    runs = [build(task, "par", "paper", 0, {"padded": True})[0] for task in TASKS]
+    programs = Programs(runs[0].recipe.method, runs[0].spec, runs[0].sac, runs[0].hyper, "both", 1)
+    lanes = programs.init(run_keys([0, 0]), *lane_settings(runs))
+    for lane, task in enumerate(TASKS):
+        spec = spec_of(resolve(task))
+        networks = {
+            "actor": (lanes.agent.actor.value, spec.initial_fan_in),
+            "critic": (lanes.agent.critic.value, spec.initial_fan_in + spec.action_size),
+            "f": (lanes.learned.live.value.f, spec.initial_fan_in),
+            "g": (lanes.learned.live.value.g, 256 + spec.action_size),
+        }
+        for name, (arrays, fan_in) in networks.items():
+            for array in arrays[:2]:  # of many uniform numbers the largest is next to their bound
+                assert np.abs(array[lane]).max() == pytest.approx(fan_in**-0.5, rel=0.02), name
+
+
+def test_bodies_of_several_robots_do_what_each_does_alone() -> None:
+    tasks = [resolve(TASKS[i]) for i in (0, 1, 0)]
+    seeds = [(1, 0), (2, 0), (3, 0)]
+    together = PaddedBodies(tasks, seeds, threads=1)
+    alone = [Simulator([task], [seed], threads=1) for task, seed in zip(tasks, seeds, strict=True)]
+    together.reset(np.array([2, 1]), np.array([990, 5]))
+    alone[2].reset(np.array([0]), 990)
+    alone[1].reset(np.array([0]), 5)
+    rng = np.random.default_rng(0)
+    for step in range(30):
+        ids = np.array([[0, 1, 2], [1, 2], [0]][step % 3])
+        actions = rng.uniform(-1, 1, (len(ids), ACTION_SIZE))
+        rows = together.step(ids, actions)
+        for at, body in enumerate(ids):
+            s, a = alone[body].spec.observation_size, alone[body].spec.action_size
+            own = alone[body].step(np.array([0]), actions[at : at + 1, :a])
+            np.testing.assert_array_equal(rows.observation[at], np.pad(own.observation[0], (0, 32 - s)))
+            np.testing.assert_array_equal(rows.next_observation[at], np.pad(own.next_observation[0], (0, 32 - s)))
+            np.testing.assert_array_equal(rows.action[at], np.pad(own.action[0], (0, 8 - a)))
+            for name in ("reward", "terminated", "truncated", "diverged"):
+                assert getattr(rows, name)[at] == getattr(own, name)[0], name
+            np.testing.assert_array_equal(together.observation[body, :s], alone[body].observation[0])
+    saved = together.save()
+    other = PaddedBodies(tasks, seeds, threads=1)
+    other.load(saved)
+    np.testing.assert_array_equal(other.observation, together.observation)
+
+
+def test_several_robots_train_together_and_each_policy_has_its_robots_size(tmp_path: Any) -> None:
+    short = {"source_steps": 200, "eval_interval": 100, "eval_episodes": 1, "eval_source_episodes": 1}
+    short |= {"final_episodes": 1, "minimum_rows": 10, "padded": True, "checkpoint_interval": 100}
+    runs = [build(task, "sac", "paper", 0, SMALL | short)[0] for task in TASKS]
+    stop = train.Stop()
+
+    class AtTheMiddle(train.Quiet):
+        def advanced(self, clock: int, total: int, wall: float) -> None:
+            stop.wanted = clock == 150
+
+    for state in ("whole", "stopped"):
+        progress = AtTheMiddle() if state == "stopped" else None
+        try:
+            train.start(runs, tmp_path / state, threads=1, progress=progress, stop=stop)
+        except train.Stopped:
+            train.resume(tmp_path / state, threads=1)
+    for run in runs:
+        spec = spec_of(run.task)
+        whole = Policy(tmp_path / "whole" / run.name / "policy.safetensors")
+        resumed = Policy(tmp_path / "stopped" / run.name / "policy.safetensors")
+        seen = np.random.default_rng(0).normal(size=(4, spec.observation_size))
+        assert whole(seen).shape == (4, spec.action_size)
+        np.testing.assert_array_equal(whole(seen), resumed(seen))
+        assert (tmp_path / "whole" / run.name / "final.json").exists()
+
+
+@pytest.mark.parametrize(("method", "task"), [("vgdf", "hopper-big-head"), ("par", "jetpack")])
+def test_what_cannot_be_padded_is_refused(method: str, task: str) -> None:
+    with pytest.raises(OffdynError, match="setting padded: expected false"):
+        build(task, method, "paper", 0, {"padded": True})
