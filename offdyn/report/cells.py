@@ -198,12 +198,12 @@ def number(value: float) -> str:
 
 
 @functools.cache
-def reference(task: str) -> tuple[float, float] | None:
-    """The returns that count as 0 and as 100."""
+def reference(task: str, kind: str = "published") -> tuple[float, float] | None:
+    """The returns that count as 0 and as 100: published ones, or those we measured."""
     from ..domains import pairs, tasks
 
     try:
         pair = pairs.find(task)
     except OffdynError:
         return None
-    return tasks.reference(pair) if isinstance(pair, tasks.Task) else None
+    return tasks.reference(pair, kind) if isinstance(pair, tasks.Task) else None

@@ -7,7 +7,8 @@ import numpy as np
 from .cells import Comparison, reference
 from .results import key, lead, lead_of, words_of
 from .runs import Run
-from .statistics import area_under_curve, median_steps, steps_to_reach, stuck_level, stuck_share
+from .statistics import area_under_curve, median_steps, steps_to_reach
+from .stuck import RULE, stuck_below, stuck_runs
 from .tables import Entry, Table, shown
 
 HALFWAY = 50.0  # normalised score
@@ -25,33 +26,32 @@ def learning(comparison: Comparison) -> Table | None:
         cells = [cell for label in comparison.labels if (cell := comparison.cell(row, label)) and cell.finished]
         low, high = reference(row.task) or (0.0, None)
         level = None if high is None else low + HALFWAY / 100 * (high - low)
-        stuck_below = stuck_level(np.concatenate([cell.finals for cell in cells]), low) if cells else 0.0
+        stuck_at = stuck_below(comparison, row)
         for cell in cells:
             curves = [_curve(run) for run in cell.finished if drawable(run)]
             areas = [float(area_under_curve(*curve)) for curve in curves if len(curve[0]) > 1]
             reached = [None if level is None else steps_to_reach(*curve, level) for curve in curves if len(curve[0])]
             arrived = sum(steps is not None for steps in reached)
             median = median_steps(reached) if reached else None
-            stuck = stuck_share(cell.finals, stuck_below)
+            stuck = stuck_runs(cell, stuck_at)
             of = f"{arrived} of {len(reached)} runs"
             numbers = [
                 Entry(shown(float(np.mean(areas)) if areas else None)),
                 Entry(shown(median), (of,) if level is not None and reached else ()),
-                Entry(f"{round(stuck * len(cell.finals))} of {len(cell.finals)}", (f"below {stuck_below:.0f}",)),
+                Entry(f"{stuck} of {len(cell.finals)}", (f"below {stuck_at:.0f}",)),
             ]
             rows.append([*lead_of(row), Entry(cell.label), *numbers])
             records.append(
                 key(row, cell.label)
                 | {"area under the curve": float(np.mean(areas)) if areas else None, "level": level}
                 | {"median target steps to the level": median, "runs that reached it": arrived if level else None}
-                | {"stuck below": stuck_below, "share of stuck runs": stuck}
+                | {"stuck below": stuck_at, "share of stuck runs": stuck / len(cell.finals)}
             )
     if not rows:
         return None
     caption = (
         "Area under the curve: the mean return over the target steps of the run. Steps: to the first evaluation at a "
-        f"normalised score of {HALFWAY:g}, median over finished runs. Stuck: final return below a quarter of the way "
-        "from the low reference (or 0) to the median of all finished runs on the task."
+        f"normalised score of {HALFWAY:g}, median over finished runs. {RULE}"
     )
     head = [*lead(comparison), "method", "area under the curve", f"target steps to {HALFWAY:g} %", "stuck runs"]
     return Table(

@@ -1,11 +1,7 @@
-"""The figures: learning curves, the correction over time, parameter studies; each panel for the page, all in a file."""
+"""The figures: learning curves, final returns, the correction over time, parameter studies."""
 
-import io
-import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,73 +9,35 @@ import numpy as np
 from .bootstrap import estimate, performance_profile
 from .cells import Cell, Comparison, Row
 from .costs import drawable
+from .drawing import Figure, Panel, Style, styles
+from .finals import finals
+from .parts import Part, par_first, parts
 from .results import shared_scores
 from .runs import Run
 from .statistics import mean
 from .studies import Study, studies
 
-# Okabe and Ito's colours but yellow, which is too pale for lines: told apart by the colour-blind too. Four dashes
-# and seven colours repeat only after 28 columns.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
-DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.5), (6, 1.5, 1.2, 1.5))
 RESAMPLES = 1000  # of the bands, at every point of every curve
-PANEL = (4.4, 3.1)  # inches
-LOOK: Any = {
-    "svg.hashsalt": "offdyn", "pdf.fonttype": 42, "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Style:
-    label: str
-    colour: str
-    dashes: tuple[float, ...]
-
-    @property
-    def line(self) -> Any:
-        """As matplotlib takes it."""
-        return (0, self.dashes) if self.dashes else "-"
-
-
-@dataclass(frozen=True)
-class Panel:
-    title: str
-    draw: Callable[[Any], None]  # on matplotlib's axes
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Panels with one legend."""
-
-    name: str
-    title: str
-    caption: str
-    panels: Sequence[Panel]
-    legend: Sequence[Style]
-
-
-def styles(labels: Sequence[str]) -> dict[str, Style]:
-    return {
-        label: Style(label, COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)])
-        for index, label in enumerate(labels)
-    }
+FEW_COLUMNS = 4  # in a panel, up to which bands can be told from each other
 
 
 def figures_of(comparison: Comparison) -> list[Figure]:
     """Every figure that the comparison has curves for."""
-    made = [learning_curves(comparison), corrections(comparison), profiles(comparison)]
+    made = [drawn for part in parts(comparison) for drawn in (learning_curves(part), finals(part))]
+    made += [corrections(comparison), profiles(comparison)]
     made += map(parameter_study, studies(comparison))
     return [figure for figure in made if figure is not None]
 
 
-def learning_curves(comparison: Comparison) -> Figure | None:
+def learning_curves(part: Part) -> Figure | None:
     """Target return over target steps."""
     caption = (
         "Bold: mean over the seeds as far as all of them have come, with its 95 % bootstrap interval (of three or "
-        "more). Thin: every seed; one that failed ends in a cross and is in no mean. A level line without a curve: "
-        "final return of a method that does not learn in the target."
+        f"more, and in panels of up to {FEW_COLUMNS} columns). Thin: every seed; one that failed ends in a cross and "
+        "is in no mean. A level line without a curve: final return of a method that does not learn in the target."
     )
-    return _over_time(comparison, "target_return_mean", "curves", "Learning curves", "return in the target", caption)
+    title, unit = f"Learning curves{part.about}", "return in the target"
+    return _over_time(part.comparison, "target_return_mean", f"curves{part.ending}", title, unit, caption)
 
 
 def corrections(comparison: Comparison) -> Figure | None:
@@ -105,15 +63,15 @@ def _over_time(
     caption: str,
     wanted: Callable[[Run], bool] = lambda run: True,
 ) -> Figure | None:
-    look = styles(comparison.labels)
+    look = styles(par_first(comparison))
     panels, used = [], set[str]()
     for row in comparison.rows:
-        cells = [c for label in comparison.labels if (c := comparison.cell(row, label)) and any(map(wanted, c.runs))]
+        cells = [c for label in look if (c := comparison.cell(row, label)) and any(map(wanted, c.runs))]
         cells = [cell for cell in cells if any(len(run.column(column)) for run in cell.runs)]
         if cells:
             used |= {cell.label for cell in cells}
             panels.append(Panel(row.name, _curves_on(cells, look, column, unit)))
-    legend = [look[label] for label in comparison.labels if label in used]
+    legend = [style for label, style in look.items() if label in used]
     if not panels:
         return None
     return Figure(f"{comparison.kind}-{name}", f"{title}, {comparison.kind} source", caption, panels, legend)
@@ -121,15 +79,15 @@ def _over_time(
 
 def _curves_on(cells: Sequence[Cell], look: dict[str, Style], column: str, unit: str) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
-        for cell in cells:
-            _draw_cell(axes, cell, look[cell.label], column)
+        for cell in reversed(cells):  # the first, PAR, on top
+            _draw_cell(axes, cell, look[cell.label], column, crowded=len(cells) > FEW_COLUMNS)
         axes.set(xlabel="steps in the target", ylabel=unit)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
 
     return draw
 
 
-def _draw_cell(axes: Any, cell: Cell, style: Style, column: str) -> None:
+def _draw_cell(axes: Any, cell: Cell, style: Style, column: str, crowded: bool) -> None:
     moving = [run for run in cell.runs if drawable(run)]
     if not moving:
         if column == "target_return_mean" and len(cell.finals):
@@ -137,14 +95,14 @@ def _draw_cell(axes: Any, cell: Cell, style: Style, column: str) -> None:
         return
     for run in moving:
         steps, values = run.column("target_steps"), run.column(column)
-        axes.plot(steps, values, color=style.colour, linewidth=0.7, alpha=0.6)
+        axes.plot(steps, values, color=style.colour, linewidth=0.4 if crowded else 0.7, alpha=0.3 if crowded else 0.6)
         if run.state == "failed":
             axes.plot(steps[-1:], values[-1:], "x", color=style.colour, markersize=6)
     steps, values = together([run for run in moving if run.state != "failed"], column)
     if len(steps):
         found = estimate(values, mean, resamples=RESAMPLES)
-        axes.plot(steps, found.value, color=style.colour, linestyle=style.line, linewidth=1.9)
-        if found.interval is not None:
+        axes.plot(steps, found.value, color=style.colour, linestyle=style.line, linewidth=1.5 if crowded else 1.9)
+        if found.interval is not None and not crowded:
             axes.fill_between(steps, *found.interval, color=style.colour, alpha=0.13, linewidth=0)
 
 
@@ -163,7 +121,7 @@ def profiles(comparison: Comparison) -> Figure | None:
     by_label = shared_scores(comparison)
     if len(by_label) < 2:
         return None
-    look = styles(comparison.labels)
+    look = styles(par_first(parts(comparison)[0].comparison))
     thresholds = np.linspace(0.0, max(100.0, *(s.max() for scores in by_label.values() for s in scores.values())), 101)
 
     def draw(axes: Any) -> None:
@@ -215,36 +173,3 @@ def parameter_study(study: Study) -> Figure:
     title = f"{study.method}: {study.setting.replace('_', ' ')}, {study.kind} source"
     name = re.sub(r"[^A-Za-z0-9_+-]", "_", f"{study.kind}-{study.method}-{study.setting}")
     return Figure(name, title, caption, panels, list(look.values()))
-
-
-def save(figure: Figure, out: Path) -> list[tuple[str, bytes]]:
-    """PNG and PDF of the whole figure; (title, SVG) of every panel."""
-    import matplotlib
-    from matplotlib.figure import Figure as Canvas
-    from matplotlib.lines import Line2D
-
-    with matplotlib.rc_context(LOOK):
-        columns = min(4, math.ceil(math.sqrt(len(figure.panels))))
-        rows = math.ceil(len(figure.panels) / columns)
-        canvas = Canvas(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.7), layout="constrained")
-        grid = canvas.subplots(rows, columns, squeeze=False).ravel()
-        for axes, panel in zip(grid, figure.panels, strict=False):
-            panel.draw(axes)
-            axes.set_title(panel.title)
-        for axes in grid[len(figure.panels) :]:
-            axes.set_visible(False)
-        handles = [
-            Line2D([], [], color=s.colour, linestyle=s.line, label=s.label, linewidth=1.9) for s in figure.legend
-        ]
-        canvas.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5)
-        canvas.savefig(out / f"{figure.name}.png", dpi=130, metadata={"Software": None})
-        canvas.savefig(out / f"{figure.name}.pdf", metadata={"CreationDate": None})
-        return [(panel.title, _svg(panel, Canvas)) for panel in figure.panels]
-
-
-def _svg(panel: Panel, canvas_type: Any) -> bytes:
-    canvas = canvas_type(figsize=PANEL, layout="constrained")
-    panel.draw(canvas.subplots())
-    written = io.BytesIO()
-    canvas.savefig(written, format="svg", metadata={"Date": None}, transparent=True)
-    return written.getvalue()

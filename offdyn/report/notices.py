@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from .bootstrap import FEWEST_RUNS
 from .cells import Comparison, said
+from .folders import Apart
 from .runs import STATES, Run
+from .tables import shown
 
 PACKAGES = ("offdyn", "jax", "mujoco-core")  # whose version changes results
 UNFINISHED = {
@@ -44,6 +46,7 @@ def notices(
     comparisons: Iterable[Comparison],
     dropped: Sequence[tuple[Run, Run]] = (),
     planned: Mapping[str, Sequence[str]] | None = None,
+    apart: Sequence[Apart] = (),
 ) -> list[Notice]:
     """The gravest first."""
     found = [_damaged(runs), _failed(runs), _repeated(dropped), _unfinished(runs)]
@@ -51,6 +54,7 @@ def notices(
     for comparison in comparisons:
         found += [_other_bodies(comparison), _other_data(comparison), _seeds(comparison), _gaps(comparison)]
         found += [_few(comparison), _budgets(comparison), _chosen_by_task(comparison), *_versions(comparison)]
+    found.append(_apart(apart))
     return [notice for notice in found if notice is not None]
 
 
@@ -71,8 +75,27 @@ def _failed(runs: Sequence[Run]) -> Notice | None:
 
 
 def _repeated(dropped: Sequence[tuple[Run, Run]]) -> Notice | None:
-    pairs = [f"{run.shown_as}: the same as {kept.shown_as}" for run, kept in dropped]
-    return _notice("{runs} left out, being the same task, settings and seed as another", pairs)
+    pairs = [f"{run.shown_as}: {_again(run, kept)} {kept.shown_as}, which counts" for run, kept in dropped]
+    return _notice("{runs} left out: the task, settings and seed of another, made again or copied", pairs)
+
+
+def _again(run: Run, kept: Run) -> str:
+    """In what a run differs from the one of the same configuration that counts."""
+    about = [
+        {"state": r.state, "final return": shown(r.final_return), "device": r.device}
+        | {package: r.version(package) for package in PACKAGES}
+        for r in (run, kept)
+    ]
+    told = [
+        f"{name} {about[0][name]} against {about[1][name]}" for name in about[0] if about[0][name] != about[1][name]
+    ]
+    return f"made again ({', '.join(told)}); first there is" if told else "a copy of"
+
+
+def _apart(apart: Sequence[Apart]) -> Notice | None:
+    total = count(sum(left.runs for left in apart), "run")
+    details = [f"{left.folder} ({count(left.runs, 'run')}): {left.reason}" for left in apart]
+    return _notice(f"{total} not shown: their folders stand apart; name one to see its runs", details)
 
 
 def _unfinished(runs: Sequence[Run]) -> Notice | None:
@@ -156,6 +179,7 @@ def _versions(comparison: Comparison) -> list[Notice | None]:
     made: list[Notice | None] = []
     for package in PACKAGES:
         made.append(_differ(comparison, f"versions of {package}", [run.version(package) for run in begun]))
+    made.append(_differ(comparison, "precisions", [run.settings.get("precision") for run in begun]))
     return [*made, _differ(comparison, "devices", [run.device for run in begun])]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from .. import __version__
-from .figures import Figure, Style
+from .drawing import Figure, Style
 from .notices import Notice
 from .tables import Table, files
 

@@ -14,6 +14,13 @@ REASONS = {
     "unclear": "‡ The same fault may have touched this number, but it lies below what the stock body would give.",
 }
 ONLINE_NOTE = "The paper shows its online results as figures only: there is no number of its own to stand beside ours."
+QUALITIES_NOTE = (
+    "As published, from datasets: the paper's Table 1, whose source is a D4RL dataset (medium / medium-replay / "
+    "medium-expert). Another setting than a live source, for which the paper shows figures only: compare in kind."
+)
+# Target returns of PAR with a live source, as the project page of DADiff (IROS 2026) reports them.
+RERUN = {"hopper-broken-joints": "2623", "walker-broken-right-foot": "2943"}
+RERUN_NOTE = "Rerun by others: PAR with a live source as the DADiff project (IROS 2026) reports it, without a spread."
 
 
 class Published(NamedTuple):
@@ -58,3 +65,9 @@ def quality_of(source: str) -> str | None:
 def find(source: str, task: str, method: str) -> Published | None:
     """The paper's number for a dataset, a task and a method."""
     return table().get((quality_of(source) or "online", task, method))
+
+
+def all_qualities(task: str, method: str) -> str:
+    """Means of a task and a method from every kind of dataset; "" where there are none."""
+    found = [entry for quality in qualities() if (entry := table().get((quality, task, method)))]
+    return " / ".join(f"{entry.mean:.0f}" for entry in found) + (MARKS[found[0].suspect] if found else "")

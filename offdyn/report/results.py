@@ -9,6 +9,7 @@ from . import published
 from .bootstrap import Estimate, estimate
 from .cells import Cell, Comparison, Row, reference
 from .comparison import compare, smallest_p
+from .parts import parts
 from .statistics import iqm, mean, median_task, normalised, optimality_gap, std
 from .tables import DASH, Entry, Table, shown, shown_interval
 
@@ -23,7 +24,13 @@ LEVEL = 0.05  # of significance
 
 def tables_of(comparison: Comparison) -> list[Table]:
     """Every table that the comparison has numbers for."""
-    made = [returns(comparison), scores(comparison), aggregates(comparison), improvements(comparison)]
+    made = [
+        returns(comparison),
+        scores(comparison),
+        scores(comparison, "measured"),
+        aggregates(comparison),
+        improvements(comparison),
+    ]
     return [table for table in made if table is not None]
 
 
@@ -58,11 +65,11 @@ def returns(comparison: Comparison) -> Table:
     )  # fmt: skip
 
 
-def scores(comparison: Comparison) -> Table | None:
+def scores(comparison: Comparison, kind: str = "published") -> Table | None:
     """The same on the scale of the references."""
     rows, records, bounds = [], [], []
     for row in comparison.rows:
-        low_high = reference(row.task)
+        low_high = reference(row.task, kind)
         if low_high is None:
             continue
         line = lead_of(row)
@@ -75,9 +82,11 @@ def scores(comparison: Comparison) -> Table | None:
         rows.append(line)
     if not rows:
         return None
-    caption = "100 (return - low) / (high - low), with low and high the references of the task; otherwise as above."
+    whose = f"{kind} references of the task" if kind == "published" else "references of the task that we measured"
+    caption = f"100 (return - low) / (high - low), with low and high the {whose}; otherwise as above."
+    ending, by = ("", "") if kind == "published" else (f"-{kind}", " by our own references")
     return Table(
-        f"{comparison.kind}-normalised", f"Normalised score, {comparison.kind} source", caption,
+        f"{comparison.kind}-normalised{ending}", f"Normalised score{by}, {comparison.kind} source", caption,
         [*lead(comparison), *comparison.labels], rows, records,
         [f"References, low and high: {'; '.join(dict.fromkeys(bounds))}."], words=words_of(comparison),
     )  # fmt: skip
@@ -165,7 +174,11 @@ def _columns(comparison: Comparison) -> list[tuple[str, str | None]]:
 
 
 def shared_scores(comparison: Comparison) -> dict[str, dict[str, np.ndarray]]:
-    """By column, normalised final scores of the tasks that no column lacks; {} where there is no such task."""
+    """By column, normalised final scores of the tasks that no column lacks; {} where there is no such task.
+
+    Of methods as they come: variants that were tried on a few tasks would take the others from all columns.
+    """
+    comparison = parts(comparison)[0].comparison
     by_label = {label: scores for label in comparison.labels if (scores := _scores(comparison, label))}
     shared = set.intersection(*map(set, by_label.values())) if by_label else set()
     return {label: {task: scores[task] for task in shared} for label, scores in by_label.items()} if shared else {}

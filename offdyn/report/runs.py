@@ -6,8 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ import numpy as np
 import yaml
 
 from ..errors import OffdynError, check_format
+from .folders import run_folders, standing_apart
 
-NEVER_RUNS = {"cohorts", "tensorboard", "policies"}  # folders below which no run is looked for
 STATES = ("finished", "running", "stopped", "failed", "not started", "damaged")
 ONLINE = "online"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C where it was built: ten times as fast
 
 
 @dataclass(frozen=True)
@@ -104,24 +104,13 @@ def gather(folders: Iterable[Path]) -> list[Run]:
         if not folder.is_dir():
             raise OffdynError(f"{folder}: no such folder; name one that holds runs")
         before = len(found)
-        for path in _run_folders(folder):
+        for path in run_folders(folder):
             found.setdefault(path.resolve(), read_run(path))
         if len(found) == before and not any(path.is_relative_to(folder.resolve()) for path in found):
-            raise OffdynError(f"{folder}: no run below it (a run's folder holds a config.yaml)")
+            hidden = [left.folder.name for left in standing_apart([folder])]
+            hint = f"; {', '.join(hidden)} in it stand apart, name one of them" if hidden else ""
+            raise OffdynError(f"{folder}: no run below it (a run's folder holds a config.yaml){hint}")
     return list(found.values())
-
-
-def _run_folders(folder: Path) -> Iterator[Path]:
-    been: set[str] = set()  # a link may lead back up
-    for here, below, files in os.walk(folder, followlinks=True):
-        if (place := os.path.realpath(here)) in been:
-            below.clear()
-            continue
-        been.add(place)
-        below[:] = sorted(name for name in below if name not in NEVER_RUNS and not name.startswith("."))
-        if {"config.yaml", "curve.csv", "provenance.json"} & set(files):
-            below.clear()
-            yield Path(here)
 
 
 def planned(folders: Iterable[Path]) -> dict[str, list[str]]:
@@ -170,7 +159,7 @@ def read_run(path: Path) -> Run:
 
 
 def _config(path: Path) -> dict[str, Any]:
-    read = yaml.safe_load(path.read_text())
+    read = yaml.load(path.read_text(), Loader=LOADER)
     check_format(read["format"], 1, path)
     task = read["task"]
     settings = {name: tuple(v) if isinstance(v, list) else v for name, v in read["settings"].items()}

@@ -1,4 +1,4 @@
-"""A table once, written three ways: HTML for the page, LaTeX for a paper, CSV with every number for a program."""
+"""A table once, written four ways: HTML for the page, LaTeX, Markdown, CSV with every number for a program."""
 
 import csv
 import html
@@ -66,7 +66,7 @@ class Table:
             f'<section id="{self.name}"><h3>{html.escape(self.title)}</h3><p>{html.escape(self.caption)}</p>\n'
             f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(self.title)}">'
             f"<table{sortable}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{notes}\n"
-            f'<p class="files">{files(f"tables/{self.name}", "csv", "tex")}</p></section>'
+            f'<p class="files">{files(f"tables/{self.name}", "csv", "tex", "md")}</p></section>'
         )
 
     def to_latex(self) -> str:
@@ -76,6 +76,18 @@ class Table:
         lines += [rf"\begin{{tabular}}{{{align}}}", r"\hline", " & ".join(map(latex, self.head)) + r" \\", r"\hline"]
         lines += [" & ".join(map(_latex_entry, row)) + r" \\" for row in self.rows]
         return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+    def to_markdown(self) -> str:
+        def line(texts: Sequence[str]) -> str:
+            return f"| {' | '.join(texts)} |"
+
+        def inside(entry: Entry) -> str:
+            return "<br>".join(markdown(text) for text in (entry.text, *entry.small) if text)
+
+        align = ["---"] * self.words + ["---:"] * (len(self.head) - self.words)
+        lines = [line([markdown(head) for head in self.head]), line(align)]
+        lines += [line([inside(entry) for entry in row]) for row in self.rows]
+        return "\n".join([*lines, "", " ".join(map(markdown, [self.caption, *self.notes])), ""])
 
     def to_csv(self) -> str:
         return to_csv(self.records)
@@ -89,6 +101,11 @@ def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({k: "" if v is None else v for k, v in record.items()} for record in records)
     return text.getvalue()
+
+
+def markdown(text: str) -> str:
+    """Text as itself, whatever is in it."""
+    return re.sub(r"([\\`*_<>|]|\](?=\())", r"\\\1", text)
 
 
 def latex(text: str) -> str:

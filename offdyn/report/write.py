@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import OffdynError
-from . import costs, results
+from . import brief, costs, results
 from .cells import Comparison, compare, first_phases, once_each
+from .folders import standing_apart
 from .listing import listing, record
 from .notices import Notice, notices, summary
 from .page import MARK, page
+from .parts import parts
 from .runs import Run, gather, planned
 from .tables import Table, to_csv
 
@@ -22,16 +24,18 @@ def write(folders: Sequence[Path], out: Path) -> tuple[str, list[Notice]]:
     _check_out(out, folders)
     runs = sorted(gather(folders), key=lambda run: (run.task, run.source, run.method, run.preset, run.shown_as))
     read, dropped = once_each([run for run in runs if run.method])
-    apart = first_phases(read)
-    comparisons = compare([run for run in read if run.path not in apart])
+    begun = first_phases(read)
+    comparisons = compare([run for run in read if run.path not in begun])
     for name in ("figures", "tables"):
         shutil.rmtree(out / name, ignore_errors=True)
         (out / name).mkdir(parents=True)
-    main = [table for comparison in comparisons for table in results.tables_of(comparison)]
+    main = [brief.in_short(part) for comparison in comparisons for part in parts(comparison)]
+    main += [table for comparison in comparisons for table in results.tables_of(comparison)]
     other = [table for comparison in comparisons for table in costs.tables_of(comparison)]
     _write_tables(out / "tables", [*main, *other], runs)
     figures, no_figures = _draw(comparisons, out / "figures")
-    told = notices(runs, comparisons, dropped, planned(folders))
+    left_out = standing_apart(folders, [run.path for run in runs])
+    told = notices(runs, comparisons, dropped, planned(folders), left_out)
     said = summary(runs)
     text = page(said, told, main, figures, no_figures, other, listing(runs), [str(folder) for folder in folders])
     (out / "index.html").write_text(text, encoding="utf-8")
@@ -55,12 +59,14 @@ def _write_tables(out: Path, tables: Sequence[Table], runs: Sequence[Run]) -> No
     for table in tables:
         (out / f"{table.name}.csv").write_text(table.to_csv(), encoding="utf-8")
         (out / f"{table.name}.tex").write_text(table.to_latex(), encoding="utf-8")
+        (out / f"{table.name}.md").write_text(table.to_markdown(), encoding="utf-8")
     (out / "runs.csv").write_text(to_csv([record(run) for run in runs]), encoding="utf-8")
 
 
 def _draw(comparisons: Sequence[Comparison], out: Path) -> tuple[list[Any], str]:
     """(figure, its panels as SVG), or why there are none."""
-    from .figures import figures_of, save
+    from .drawing import save
+    from .figures import figures_of
 
     figures = [figure for comparison in comparisons for figure in figures_of(comparison)]
     try:

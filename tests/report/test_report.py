@@ -14,7 +14,8 @@ from offdyn.cli import main
 from offdyn.errors import OffdynError
 from offdyn.report import published
 from offdyn.report.cells import compare
-from offdyn.report.figures import styles, together
+from offdyn.report.drawing import styles
+from offdyn.report.figures import together
 from offdyn.report.runs import gather, read_run
 from offdyn.report.studies import studies
 from offdyn.report.write import write
@@ -91,7 +92,8 @@ def test_the_paper_stands_beside_ours_and_its_suspect_numbers_are_marked(whole: 
     assert "5768 ± 117†" in shown
     assert "2467 ± 323 " in shown
     assert published.REASONS["likely"] in shown
-    assert published.REASONS["unclear"] not in shown  # no such number is in this report
+    # No such number is in this table.
+    assert published.REASONS["unclear"] not in (whole / "tables" / "offline-returns.md").read_text()
     assert published.ONLINE_NOTE in shown
 
 
@@ -163,7 +165,7 @@ def test_every_table_is_csv_and_latex(whole: Path) -> None:
 
 def test_every_figure_is_png_and_pdf(whole: Path) -> None:
     names = {path.stem for path in (whole / "figures").iterdir()}
-    assert {"online-curves", "online-correction", "online-profile", "offline-curves"} <= names
+    assert {"online-curves", "online-finals", "online-correction", "online-profile", "offline-curves"} <= names
     for name in names:
         assert (whole / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (whole / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
@@ -313,7 +315,9 @@ def test_runs_that_are_not_alike_are_named(tmp_path: Path) -> None:
     make_seeds(runs, PAR)
     other = {"offdyn": "0.0.9", "device": {"kind": "NVIDIA H200"}, "models": {"source": "aa", "target": "cc"}}
     make_run(runs, seed=3, final=1.0, provenance=other)
+    make_run(runs, method="sac-tar", final=1.0, precision="bfloat16")
     said = told(runs, tmp_path / "out")
+    assert "2 precisions among the runs compared\nfloat32: 4 runs\nbfloat16: 1 run" in said
     assert "2 versions of offdyn among the runs compared" in said
     assert "0.0.9: 1 run" in said
     assert "2 devices among the runs compared" in said
@@ -390,7 +394,9 @@ def test_a_first_phase_is_listed_but_is_no_row_of_a_table(tmp_path: Path) -> Non
 def test_the_same_run_counts_once(tmp_path: Path) -> None:
     make_seeds(tmp_path / "runs" / "a", PAR)
     make_run(tmp_path / "runs" / "b", seed=0, final=9999.0)
-    assert "1 run left out" in told(tmp_path / "runs", tmp_path / "out")
+    said = told(tmp_path / "runs", tmp_path / "out")
+    assert "1 run left out" in said
+    assert "made again (final return 9999 against 100)" in said
     write([tmp_path / "runs", tmp_path / "runs" / "a"], tmp_path / "out")
     (row,) = read(tmp_path / "out" / "tables" / "online-returns.csv")
     assert (row["finished"], float(row["mean"])) == ("3", 300.0)

@@ -1,0 +1,116 @@
+"""Which runs a report compares, which stand apart, and the table in short: means, intervals, stuck runs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from offdyn.errors import OffdynError
+from offdyn.report.brief import in_short
+from offdyn.report.cells import compare
+from offdyn.report.drawing import columns_for
+from offdyn.report.parts import parts
+from offdyn.report.results import scores, shared_scores
+from offdyn.report.runs import gather
+from offdyn.report.tables import markdown
+from offdyn.report.write import write
+
+from .made_up import make_run, make_seeds
+
+PAR, RIVAL = [100.0, 200.0, 600.0], [50.0, 60.0, 70.0, 80.0]
+
+
+def test_a_folder_that_stands_apart_is_left_out_and_named_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    make_seeds(tmp_path / "runs" / "main", PAR)
+    make_seeds(tmp_path / "runs" / "trial" / "deeper", [1.0, 2.0])
+    (tmp_path / "runs" / "trial" / "about.yaml").write_text("what: a trial\napart: made in haste\n")
+    (tmp_path / "runs" / "main" / "about.yaml").write_text("what: the comparison\n")
+    _, notices = write([tmp_path / "runs"], tmp_path / "out")
+    said = "\n".join("\n".join([notice.what, *notice.details]) for notice in notices)
+    assert "2 runs not shown" in said
+    assert f"{tmp_path / 'runs' / 'trial'} (2 runs): made in haste" in said
+    assert "left out" not in said  # nothing is found twice
+    assert "300 ± 216" in (tmp_path / "out" / "tables" / "online-returns.md").read_text()
+    assert len(gather([tmp_path / "runs" / "trial"])) == 2
+    _, notices = write([tmp_path / "runs" / "trial", tmp_path / "runs"], tmp_path / "out")
+    assert not any("not shown" in notice.what for notice in notices)
+    (tmp_path / "runs" / "main" / "about.yaml").write_text("what: [")
+    with pytest.raises(OffdynError, match=r"no run below it .*main, trial in it stand apart"):
+        gather([tmp_path / "runs"])
+
+
+def test_a_curve_or_a_provenance_alone_is_no_run_and_both_are_one_without_settings(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs", final=1.0)
+    for name, files in {
+        "curve": ["curve.csv"],
+        "study": ["provenance.json"],
+        "lost": ["curve.csv", "provenance.json"],
+    }.items():
+        (tmp_path / "runs" / name).mkdir()
+        for file in files:
+            (tmp_path / "runs" / name / file).write_text("{}")
+    assert sorted(run.path.name for run in gather([tmp_path])) == ["hopper-big-head.par.paper.seed-0", "lost"]
+
+
+def test_variants_stand_in_a_part_of_their_own_beside_the_method_as_it_comes(tmp_path: Path) -> None:
+    for task in ("hopper-big-head", "ant-short-feet"):
+        make_seeds(tmp_path, PAR, task)
+        make_seeds(tmp_path, RIVAL, task, "sac-tar")
+    make_seeds(tmp_path, PAR, "ant-short-feet", penalty=0.0)
+    (comparison,) = compare(gather([tmp_path]))
+    main, variants = parts(comparison)
+    assert main.comparison.labels == ["sac-tar", "par"]
+    assert len(main.comparison.rows) == 2
+    assert variants.comparison.labels == ["par", "par, penalty 0"]
+    assert [row.task for row in variants.comparison.rows] == ["ant-short-feet"]
+    assert {len(tasks) for tasks in shared_scores(comparison).values()} == {2}  # not the one that variants have
+
+
+def test_a_study_of_one_setting_alone_is_one_part(tmp_path: Path) -> None:
+    for penalty in (0.0, 0.1):
+        make_seeds(tmp_path, PAR, penalty=penalty)
+    (part,) = parts(compare(gather([tmp_path]))[0])
+    assert part.comparison.labels == ["par, penalty 0", "par, penalty 0.1"]
+
+
+def test_in_short_tells_the_mean_its_interval_and_how_many_halfcheetahs_are_stuck(tmp_path: Path) -> None:
+    make_seeds(tmp_path, [1600.0, 1700.0, 6300.0, 6400.0, 6500.0], "halfcheetah-no-thighs")
+    (part,) = parts(compare(gather([tmp_path]))[0])
+    table = in_short(part)
+    (line,) = [line for line in table.to_markdown().splitlines() if line.startswith("| halfcheetah-no-thighs |")]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    mean, interval, n = cells[1].split("<br>")
+    assert (mean, n) == ("4500", "n 5, 2 stuck")
+    low, high = map(float, interval.strip("[]").split(","))
+    assert 1600 < low < 4500 < high < 6500
+    assert cells[2:] == ["5768 / 5161 / 10517†"]
+    assert "below 2000 on halfcheetah" in table.caption
+    (record,) = table.records
+    assert (record["stuck"], record["stuck below"]) == (2, 2000.0)
+
+
+def test_scores_by_our_own_references_stand_beside_those_by_published_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_seeds(tmp_path, PAR)
+    (comparison,) = compare(gather([tmp_path]))
+    bounds: dict[str, tuple[float, float] | None] = {"published": (0.0, 300.0), "measured": (100.0, 200.0)}
+    monkeypatch.setattr("offdyn.report.results.reference", lambda task, kind="published": bounds[kind])
+    for kind, score in (("published", 100.0), ("measured", 200.0)):
+        table = scores(comparison, kind)
+        assert table is not None
+        assert table.records[0]["mean"] == pytest.approx(score)
+    bounds["measured"] = None  # before there are any
+    assert scores(comparison, "measured") is None
+
+
+def test_what_a_table_says_is_no_markup_in_markdown() -> None:
+    assert markdown("a_b|c<d>*e* [1, 2]") == r"a\_b\|c\<d\>\*e\* [1, 2]"
+
+
+@pytest.mark.parametrize(("panels", "columns"), [(1, 1), (2, 2), (4, 2), (6, 3), (8, 4), (24, 4)])
+def test_panels_stand_so_that_few_places_are_empty(panels: int, columns: int) -> None:
+    assert columns_for(panels) == columns

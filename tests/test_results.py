@@ -1,0 +1,172 @@
+"""What results/ publishes: runs come in whole and finished, and the pages say what the files beside them say."""
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .report.made_up import make_run, make_seeds
+
+RESULTS = Path(__file__).parents[1] / "results"
+STUDY = RESULTS / "evidence-plan" / "par.yaml"
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[Any]:
+    """The scripts of results/ by their names; they import each other as scripts do, by the folder they lie in."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(RESULTS)
+        yield import_module
+        for name in ("about", "contents", "index", "keep"):
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def keep(scripts: Any) -> Any:
+    return scripts("keep")
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused(script: Any, arguments: list[Any], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit, match="2"):
+        script.main([str(argument) for argument in arguments])
+    return capsys.readouterr().err
+
+
+def test_of_a_run_its_settings_curve_finals_and_provenance_are_kept(keep: Any, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs", final=1.0)
+    (run / "policy.safetensors").write_bytes(b"weights")
+    (run / "metrics.jsonl").write_text("{}")
+    (tmp_path / "runs" / "cohorts").mkdir()
+    keep.main([str(tmp_path / "runs"), str(tmp_path / "out")])
+    four = {f"{run.name}/{name}" for name in ("config.yaml", "curve.csv", "final.json", "provenance.json")}
+    assert names(tmp_path / "out") == four | {"about.yaml"}
+    assert (tmp_path / "out" / run.name / "curve.csv").read_bytes() == (run / "curve.csv").read_bytes()
+    keep.main([str(tmp_path / "runs"), str(tmp_path / "out"), "--policies"])
+    assert names(tmp_path / "out") == four | {"about.yaml", f"{run.name}/policy.safetensors"}
+
+
+def test_what_is_there_already_is_never_overwritten(
+    keep: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_seeds(tmp_path / "old", [1.0])
+    make_seeds(tmp_path / "new", [2.0, 3.0])
+    keep.main([str(tmp_path / "old"), str(tmp_path / "out")])
+    before = {name: (tmp_path / "out" / name).read_bytes() for name in names(tmp_path / "out")}
+    assert "there already, with other content" in refused(keep, [tmp_path / "new", tmp_path / "out"], capsys)
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in names(tmp_path / "out")} == before
+
+
+def test_unfinished_runs_are_refused_or_left_behind_by_name_and_failed_ones_kept(
+    keep: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    make_run(runs, seed=0, final=1.0)
+    make_run(runs, seed=1, points=2)
+    make_run(runs, seed=2, state="failed", points=2)
+    said = refused(keep, [runs, out], capsys)
+    assert "1 of 3 runs are not finished" in said
+    assert "seed-1: running" in said
+    assert not out.exists()
+    keep.main([str(runs), str(out), "--finished-only"])
+    said = capsys.readouterr().out
+    assert "2 runs kept, 1 of them failed" in said
+    assert "left behind: hopper-big-head.par.paper.seed-1 (running)" in said
+    assert {path.name[-1] for path in out.iterdir() if path.is_dir()} == {"0", "2"}
+
+
+def test_a_folder_notes_how_all_its_runs_were_made(scripts: Any, keep: Any, tmp_path: Path) -> None:
+    make_run(tmp_path / "a", seed=0, final=1.0)
+    make_run(tmp_path / "b", seed=1, final=1.0)
+    out = tmp_path / "out"
+    keep.main([*map(str, (tmp_path / "a", out, "--study", STUDY)), "--made", "2026-11-15", "--took", "20 minutes"])
+    keep.main(
+        [*map(str, (tmp_path / "b", out)), "--command", "offdyn train", "--made", "2026-11-16", "--took", "an hour"]
+    )
+    said = scripts("about").read(out)
+    of_study = STUDY.read_text().splitlines()[0].removeprefix("# ")
+    assert of_study.startswith("offdyn study run results/evidence-plan/par.yaml")
+    assert (said.studies, said.commands) == (("evidence-plan/par.yaml",), (of_study, "offdyn train"))
+    assert (said.made, said.took) == ("2026-11-15, 2026-11-16", "20 minutes and an hour")
+
+
+def test_a_study_elsewhere_and_a_misspelt_key_are_mistakes(
+    scripts: Any, keep: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path / "runs", final=1.0)
+    arguments = [tmp_path / "runs", tmp_path / "out", "--study", tmp_path / "mine.yaml"]
+    assert "expected a study's file below results/" in refused(keep, arguments, capsys)
+    (tmp_path / "about.yaml").write_text("whta: PAR\n")
+    with pytest.raises(keep.OffdynError, match="did you mean 'what'"):
+        scripts("about").read(tmp_path)
+
+
+def test_only_what_is_between_the_marks_of_a_page_is_replaced(scripts: Any) -> None:
+    index = scripts("index")
+    page = "ours\n<!-- from the runs: main -->\nold\n<!-- end -->\nours too\n"
+    filled = index.filled(page, {"main": "new"})
+    assert filled == "ours\n<!-- from the runs: main -->\n\nnew\n\n<!-- end -->\nours too\n"
+    assert index.filled(filled, {"main": "new"}) == filled
+    with pytest.raises(index.OffdynError, match="no part 'main'"):
+        index.filled(page, {"other": "new"})
+
+
+def test_what_is_missing_of_a_study_is_told_by_method_task_and_seed(scripts: Any) -> None:
+    contents = scripts("contents")
+    wanted, _ = contents.load(STUDY).runs()
+    assert contents._missing(wanted, wanted) == "all"
+    lacking = [run for run in wanted if run.preset == "released" or run.task.name == "ant-short-feet"]
+    assert contents._missing(lacking, wanted) == "`par.paper`: ant-short-feet; `par.released`: all tasks"
+    two = [run for run in wanted if run.name.endswith(("ant-short-feet.par.paper.seed-1", "hips.par.paper.seed-3"))]
+    assert contents._missing(two, wanted) == "`par.paper`: ant-broken-hips (seeds 3), ant-short-feet (seeds 1)"
+    assert contents._missing([], wanted) == ""
+
+
+def test_a_planned_run_is_known_by_what_it_trains_not_by_how_it_was_watched_or_its_precision(
+    scripts: Any, tmp_path: Path
+) -> None:
+    contents = scripts("contents")
+    wanted, _ = contents.load(RESULTS / "evidence-plan" / "twins.yaml").runs()
+    planned = next(
+        run for run in wanted if run.task.name == "ant-short-feet" and run.preset == "paper" and run.seed == 1
+    )
+
+    def known(**settings: Any) -> bool:
+        out = tmp_path / str(len(list(tmp_path.iterdir())))
+        whole = {"source_steps": 1_000_000, "penalty": 0.0} | settings
+        (run,) = contents.gather([make_run(out, "ant-short-feet", seed=1, final=1.0, **whole)])
+        asked = contents._planned_as(planned.task.name, planned, planned.settings())
+        return bool(contents._planned_as(run.task, run, run.settings) == asked)
+
+    assert known()
+    assert known(precision="bfloat16", eval_interval=20_000)
+    assert not known(penalty=0.1)
+    assert not known(source_steps=500_000)
+
+
+def test_the_pages_say_what_the_runs_beside_them_say(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures are compared by the files they were drawn from: to draw them takes ten times as long."""
+    index = scripts("index")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    index.write([RESULTS], tmp_path / "report")
+    assert index.outdated(tmp_path / "report") == [], "run `python results/index.py`"
+    for page in index.PAGES:
+        assert "<!-- from the runs: main -->" in page.read_text()
+
+
+def test_the_report_on_all_results_finds_nothing_damaged_and_no_run_twice(tmp_path: Path, scripts: Any) -> None:
+    contents = scripts("contents")
+    runs = contents.compared()
+    assert [complaint for run in runs for complaint in run.complaints] == []
+    keys = [(run.path.name, run.settings["source_steps"]) for run in runs]
+    assert len(keys) == len(set(keys))
+    apart = [folder for folder in contents.by_folder() if contents.about.read(folder).apart]
+    assert RESULTS / "engine-check" in apart
