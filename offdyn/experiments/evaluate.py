@@ -1,7 +1,7 @@
 """How good a policy is: the mean action, in bodies that are built afresh and that training never sees."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -68,6 +68,21 @@ class Policies:
         biases = tuple(b[index : index + 1] for b in self.biases)
         spread = None if self.spread is None else Spread(*(part[index : index + 1] for part in self.spread))
         return Policies(weights, biases, pick(self.mean), pick(self.deviation), spread)
+
+    def stacked(self, lanes: np.ndarray) -> dict[str, np.ndarray]:
+        """The mean policies of some lanes by name, for `from_stacked`."""
+        named = {f"weight.{i}": w for i, w in enumerate(self.weights)} | {
+            f"bias.{i}": b for i, b in enumerate(self.biases)
+        }
+        if self.mean is not None and self.deviation is not None:
+            named |= {"mean": self.mean, "deviation": self.deviation}
+        return {name: np.ascontiguousarray(array[lanes]) for name, array in named.items()}
+
+    @classmethod
+    def from_stacked(cls, arrays: Mapping[str, np.ndarray]) -> "Policies":
+        depth = sum(name.startswith("weight.") for name in arrays)
+        weights, biases = (tuple(arrays[f"{kind}.{i}"] for i in range(depth)) for kind in ("weight", "bias"))
+        return cls(weights, biases, arrays.get("mean"), arrays.get("deviation"))
 
     def cut(self, spec: Spec) -> "Policies":
         """Without the entries that only fill up a smaller robot."""

@@ -15,7 +15,8 @@ from ..errors import OffdynError
 from . import own_target, provenance, starts
 from .checkpoint import CohortFolder
 from .cohorts import Cohort
-from .evaluate import Evaluation, Policies, evaluate
+from .evaluate import Evaluation, Policies
+from .evaluator import Evaluator
 from .programs import DIAGNOSED_ROWS
 from .progress import Progress
 from .record import RunFolder
@@ -54,6 +55,7 @@ class Trainer:
         # Metrics that came while an evaluation was under way: their lines follow its line, however long it takes.
         self.waiting: list[tuple[int, int, dict[str, float | None]]] = []  # (lane, clock, metrics)
         self.pool = ThreadPoolExecutor(1, "evaluation")
+        self.evaluator = Evaluator(self.cohort.tasks, self.cohort.seeds, threads, self.plan.padded)
         self.started_from: dict[int, dict[str, Any]] = {}  # by lane: the run whose networks it began with
         self.evaluated_at: int | None = None  # clock of the newest line of the curve
         self.returns_shown = 0  # of the cohort's target returns, those that a line of the curve has told
@@ -100,6 +102,7 @@ class Trainer:
             ) from error
         finally:
             self.pool.shutdown()
+            self.evaluator.close()
             for folder in self.folders:
                 folder.close()
             for log in self.logs:
@@ -164,16 +167,12 @@ class Trainer:
             for lane in np.flatnonzero(alive):
                 self._write_policy(policies, int(lane), f"policies/step-{clock:09d}")
         future = self.pool.submit(
-            evaluate,
+            self.evaluator,
             policies,
-            cohort.tasks,
-            cohort.seeds,
             plan.eval_episodes,
             plan.eval_source_episodes,
             index=clock // plan.eval_interval,
-            threads=self.threads,
             kept_rows=DIAGNOSED_ROWS,
-            padded=plan.padded,
         )
         self.pending = future, record
 
@@ -334,10 +333,8 @@ class Trainer:
             self._collect()
         final = None
         if cohort.alive.any() and plan.final_episodes:
-            final = evaluate(
-                cohort.policies(), cohort.tasks, cohort.seeds, plan.final_episodes, 0,
-                index=plan.length // plan.eval_interval + 1, threads=self.threads, padded=plan.padded,
-            )  # fmt: skip
+            index = plan.length // plan.eval_interval + 1
+            final = self.evaluator(cohort.policies(), plan.final_episodes, 0, index=index)
             if final.target_steps is not None:
                 self.evaluation_steps += final.target_steps
         self._write_policies()

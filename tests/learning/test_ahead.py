@@ -47,9 +47,14 @@ def primitives(jaxpr: Any) -> set[str]:
     return names
 
 
-def loops_of(scan: Any, step: Any) -> list[set[str]]:
+def bodies_of(scan: Any, step: Any) -> list[Any]:
+    """Of every loop that scanning makes, the jaxpr of its body."""
     whole = jax.make_jaxpr(lambda carry: scan(step, carry, jnp.arange(5)))((jnp.ones(3), jnp.ones(())))
-    return [primitives(e.params["jaxpr"].jaxpr) for e in whole.jaxpr.eqns if e.primitive.name == "scan"]
+    return [e.params["jaxpr"].jaxpr for e in whole.jaxpr.eqns if e.primitive.name == "scan"]
+
+
+def loops_of(scan: Any, step: Any) -> list[set[str]]:
+    return [primitives(jaxpr) for jaxpr in bodies_of(scan, step)]
 
 
 def test_no_row_is_picked_and_no_noise_drawn_inside_the_loop() -> None:
@@ -71,3 +76,41 @@ def test_what_only_changes_a_draws_shape_or_scale_stays_inside_where_it_costs_no
 
     [inside] = loops_of(scan_ahead, turned)
     assert {"transpose", "mul"} <= inside
+
+
+def rounding(carry: tuple[jax.Array, jax.Array], step: jax.Array) -> tuple[Any, jax.Array]:
+    """Begins by rounding: one entry of the carry twice, the other once; what it adds shows only where both round."""
+    first, second = carry
+    coarse, again, other = (x.astype(jnp.bfloat16) for x in (first, first, second))
+    noise = jax.random.normal(jax.random.fold_in(KEY, step), (3,))
+    after = 0.7 * first + noise * again.astype(jnp.float32) + 0.3 * other.astype(jnp.float32)
+    return (after, second + 0.01 * after.sum()), coarse * other
+
+
+def rounded_inputs(jaxpr: Any) -> list[Any]:
+    """What of its own float32 inputs a loop's body rounds, also inside of what it calls."""
+    found = [
+        equation.invars[0]
+        for equation in jaxpr.eqns
+        if equation.primitive.name == "convert_element_type"
+        and equation.params["new_dtype"] == jnp.bfloat16
+        and equation.invars[0] in jaxpr.invars
+    ]
+    for equation in jaxpr.eqns:
+        if (inner := equation.params.get("jaxpr")) is not None:
+            found += rounded_inputs(getattr(inner, "jaxpr", inner))
+    return [variable for variable in found if variable.aval.dtype == jnp.float32]
+
+
+def test_what_a_step_begins_by_rounding_is_carried_rounded_and_the_result_is_the_same() -> None:
+    steps, starts = jnp.arange(6), (jnp.array([[1.234567, -0.1, 7.7], [3.1, 0.2, -2.9]]), jnp.array([0.123456, 9.87]))
+    plain = jax.jit(jax.vmap(lambda carry: jax.lax.scan(rounding, carry, steps)))(starts)
+    ahead = jax.jit(jax.vmap(lambda carry: scan_ahead(rounding, carry, steps)))(starts)
+    for ours, theirs in zip(jax.tree.leaves(ahead), jax.tree.leaves(plain), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+    exact = starts[0] * starts[1][:, None]
+    assert not np.array_equal(np.asarray(plain[1][:, 0], np.float32), exact)  # rounding does show
+    [before], [after] = bodies_of(jax.lax.scan, rounding), bodies_of(scan_ahead, rounding)
+    assert len(rounded_inputs(before)) == 3
+    assert not rounded_inputs(after)

@@ -140,3 +140,13 @@ def test_half_precision_rounds_what_enters_a_product_and_nothing_else(layer_norm
         assert slope.dtype == jnp.float32
         cosine = (slope * wanted).sum() / (jnp.linalg.norm(slope) * jnp.linalg.norm(wanted))
         assert cosine > 0.995
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_sum_of_rows_is_made_in_float32_whatever_the_rows_are(precision):
+    # In bfloat16 a sum of 600 ones would not come past 256.
+    drawn = np.random.default_rng(0).normal(size=(600, 5)) + (1.0, -1.0, 0.0, 100.0, 1e-3)
+    rows = jnp.asarray(drawn, precision)
+    ours = jax.jit(Layout((5, 1), 5, precision=precision).sum_of_rows)(rows)
+    assert ours.dtype == jnp.float32
+    np.testing.assert_allclose(ours, np.asarray(rows, np.float64).sum(0), rtol=1e-5, atol=1e-3)

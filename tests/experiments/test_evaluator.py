@@ -1,0 +1,55 @@
+"""Evaluations in processes of their own give what evaluations in this one give."""
+
+import jax
+import numpy as np
+import pytest
+
+from offdyn.domains.tasks import resolve
+from offdyn.errors import OffdynError
+from offdyn.experiments.evaluate import Policies, evaluate
+from offdyn.experiments.evaluator import Evaluator
+
+TASKS = [resolve(name) for name in ("hopper-big-head", "ant-short-feet", "hopper-broken-joints")]
+SEEDS = [3, 4, 5]
+WANTED = {"target_episodes": 2, "source_episodes": 1, "index": 7, "kept_rows": 20}
+
+
+def policies() -> Policies:
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 32, 16), (3, 16, 8))]
+    return Policies(tuple(weights), (np.zeros((3, 1, 16), np.float32), np.zeros((3, 1, 8), np.float32)))
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """Two of them, as on a machine with a GPU and eight cores."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    evaluator = Evaluator(TASKS, SEEDS, threads=8, padded=True)
+    assert [lanes.tolist() for lanes in evaluator.lanes] == [[0, 2], [1]]
+    yield evaluator
+    evaluator.close()
+    assert all(child.returncode is not None for child in evaluator.children)
+
+
+def test_children_give_every_lane_what_it_gets_in_one_process(children):
+    for index in (7, 8):  # one after the other, by the same children
+        ours = children(policies(), **(WANTED | {"index": index}))
+        alone = evaluate(policies(), TASKS, SEEDS, threads=1, padded=True, **(WANTED | {"index": index}))
+        np.testing.assert_array_equal(ours.target_returns, alone.target_returns)
+        np.testing.assert_array_equal(ours.source_returns, alone.source_returns)
+        for mine, its in zip(ours.held_out, alone.held_out, strict=True):
+            np.testing.assert_array_equal(mine, its)
+    assert children(policies(), 1, 0, index=9).held_out is None
+
+
+def test_a_child_that_dies_is_told_of(children):
+    children.children[1].kill()
+    with pytest.raises(OffdynError, match="a process that evaluates policies ended with exit code -9"):
+        children(policies(), **WANTED)
+
+
+def test_without_a_gpu_there_are_no_children():
+    evaluator = Evaluator(TASKS, SEEDS, threads=8, padded=True)
+    assert not evaluator.children
+    assert evaluator(policies(), **WANTED).target_returns.shape == (3, 2)
+    evaluator.close()
