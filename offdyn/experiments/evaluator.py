@@ -22,9 +22,8 @@ from ..domains import pairs
 from ..errors import OffdynError
 from .evaluate import Evaluation, Policies, evaluate
 
-CORES_PER_PROCESS = 4
+CORES_PER_PROCESS = 2
 LENGTH = struct.Struct("<Q")  # before every message
-FOLLOWS_TRAINING = 5  # niceness: where cores are short, the bodies that the GPU waits for come first
 
 
 class Evaluator:
@@ -110,7 +109,8 @@ def _read(pipe: IO[bytes] | None) -> bytes:
 def main() -> None:
     """A child: evaluate what comes until the training closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training's to answer
-    os.nice(FOLLOWS_TRAINING)
+    if hasattr(os, "SCHED_IDLE"):  # a core at once for the bodies that the GPU waits for, all others for these
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed must not get among the answers
     try:

@@ -96,13 +96,13 @@ class Layout(NamedTuple):
     def product(self, a: jax.Array, b: jax.Array, inner: bool = False) -> jax.Array:
         """a @ b, its factors rounded to the layout's precision, summed in float32; `inner`: the result rounded too."""
         a, b = self.rounded(a), self.rounded(b)
-        if a.dtype == jnp.float32:
+        if a.dtype != jnp.bfloat16:
             return self.rounded(a @ b) if inner else a @ b
         return jnp.matmul(a, b, preferred_element_type=a.dtype if inner else jnp.float32)
 
     def sum_of_rows(self, x: jax.Array) -> jax.Array:
-        """x.sum(0) in float32."""
-        if x.dtype == jnp.float32:
+        """x.sum(0), never in less than float32."""
+        if x.dtype != jnp.bfloat16:
             return x.sum(0)
         # As a product it takes a GPU a third of the time; with one row of ones XLA would make it a sum again.
         return jnp.matmul(jnp.ones((8, len(x)), x.dtype), x, preferred_element_type=jnp.float32)[0]
