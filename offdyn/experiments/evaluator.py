@@ -22,7 +22,7 @@ from ..domains import pairs
 from ..errors import OffdynError
 from .evaluate import Evaluation, Policies, evaluate
 
-CORES_PER_PROCESS = 2
+MOST_PROCESSES = 8  # of one thread each where that is enough: threads of one process wait for each other at every step
 LENGTH = struct.Struct("<Q")  # before every message
 
 
@@ -32,7 +32,7 @@ class Evaluator:
     def __init__(self, tasks: Sequence[pairs.Pair], seeds: Sequence[int], threads: int, padded: bool) -> None:
         self.tasks, self.seeds, self.threads, self.padded = tasks, seeds, threads, padded
         own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
-        count = 0 if own or jax.default_backend() == "cpu" else min(len(tasks), max(1, threads // CORES_PER_PROCESS))
+        count = 0 if own or jax.default_backend() == "cpu" else min(len(tasks), threads, MOST_PROCESSES)
         # Dealt out in turn, so that every child has some of each robot.
         self.lanes = [np.arange(number, len(tasks), count) for number in range(count)]
         self.children = [self._begin(lanes, max(1, threads // count)) for lanes in self.lanes]
