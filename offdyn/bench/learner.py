@@ -60,6 +60,11 @@ class Learner:
     def _arguments(self) -> tuple[Any, ...]:
         return (self.keys, self.state, *self.rows, *self.sizes, np.int32(self.step), np.ones(self.lanes, bool))
 
+    def seconds_per_update(self, repeats: int) -> float:
+        """The fastest of some turns: a machine that does other things too only ever slows one down."""
+        in_a_row = 1 if jax.default_backend() == "cpu" else 10  # a GPU is sent its next tick while it is at one
+        return min(seconds_of(lambda: self.tick(in_a_row)) for _ in range(repeats)) / (in_a_row * self.updates)
+
     def tick(self, in_a_row: int = 1) -> None:
         """So many updates of every lane, and again, done when this returns; training waits for none of them either."""
         for _ in range(in_a_row):

@@ -6,13 +6,12 @@ import jax
 
 from . import floors
 from .floors import Rates
-from .learner import UPDATES, Learner, seconds_of
+from .learner import Learner
 
 
 def measure(learner: Learner, rates: Rates, repeats: int) -> dict[str, Any]:
-    """The fastest of some turns: a machine that does other things too only ever slows one down."""
-    in_a_row = 1 if jax.default_backend() == "cpu" else 10  # a GPU is sent its next tick while it is at one, as ever
-    seconds = min(seconds_of(lambda: learner.tick(in_a_row)) for _ in range(repeats)) / (in_a_row * UPDATES)
+    """Of these lanes, the fastest of some turns."""
+    seconds = learner.seconds_per_update(repeats)
     # On a CPU `rates` are those of all cores; each further GPU brings its own.
     machines = 1 if jax.default_backend() == "cpu" else learner.devices.count
     least = floors.floor(learner.config, learner.spec, learner.lanes / machines, rates)

@@ -22,23 +22,33 @@ from ..domains import pairs
 from ..errors import OffdynError
 from .evaluate import Evaluation, Policies, evaluate
 
-MOST_PROCESSES = 8  # of one thread each where that is enough: threads of one process wait for each other at every step
+MOST_PROCESSES = 8  # of one thread each: threads of one process would wait for each other at every step
 LENGTH = struct.Struct("<Q")  # before every message
 
 
 class Evaluator:
     """Evaluates the policies of a cohort: in this process, or, beside a GPU, in children."""
 
-    def __init__(self, tasks: Sequence[pairs.Pair], seeds: Sequence[int], threads: int, padded: bool) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[pairs.Pair],
+        seeds: Sequence[int],
+        threads: int,
+        padded: bool,
+        processes: int | None = None,
+    ) -> None:
         self.tasks, self.seeds, self.threads, self.padded = tasks, seeds, threads, padded
         own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
-        count = 0 if own or jax.default_backend() == "cpu" else min(len(tasks), threads, MOST_PROCESSES)
+        left = len(os.sched_getaffinity(0)) - threads  # cores that training's own bodies leave
+        count = min(len(tasks), max(1, left), MOST_PROCESSES) if processes is None else processes
+        if own or jax.default_backend() == "cpu":
+            count = 0
         # Dealt out in turn, so that every child has some of each robot.
         self.lanes = [np.arange(number, len(tasks), count) for number in range(count)]
-        self.children = [self._begin(lanes, max(1, threads // count)) for lanes in self.lanes]
+        self.children = [self._begin(lanes) for lanes in self.lanes]
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children
 
-    def _begin(self, lanes: np.ndarray, threads: int) -> "subprocess.Popen[bytes]":
+    def _begin(self, lanes: np.ndarray) -> "subprocess.Popen[bytes]":
         # The GPU is not theirs; many small products go faster without threads.
         surroundings = {**os.environ, "JAX_PLATFORMS": "cpu", "OPENBLAS_NUM_THREADS": "1"}
         command = [sys.executable, "-m", __name__]
@@ -46,7 +56,6 @@ class Evaluator:
         about = {
             "tasks": [self.tasks[lane].to_mapping() for lane in lanes],
             "seeds": [self.seeds[lane] for lane in lanes],
-            "threads": threads,
             "padded": self.padded,
         }
         _write(child.stdin, json.dumps(about).encode())
@@ -119,7 +128,7 @@ def main() -> None:
         while True:
             wanted = json.loads(_read(sys.stdin.buffer))
             policies = Policies.from_stacked(load(_read(sys.stdin.buffer)))
-            done = evaluate(policies, tasks, about["seeds"], threads=about["threads"], padded=about["padded"], **wanted)
+            done = evaluate(policies, tasks, about["seeds"], threads=1, padded=about["padded"], **wanted)
             arrays = {"target_returns": done.target_returns, "source_returns": done.source_returns}
             if done.held_out is not None:
                 arrays |= {"held_out_rows": done.held_out[0], "held_out_weight": done.held_out[1]}

@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import jax
-
 from ..errors import OffdynError
 from . import devices, offline, own_target, starts, wandb
 from .checkpoint import CohortFolder
@@ -160,6 +158,5 @@ def _train_all(
 
 
 def default_threads() -> int:
-    """All cores for the physics beside a GPU; half of them where the learner needs the cores too."""
-    cores = len(os.sched_getaffinity(0))
-    return cores if jax.default_backend() != "cpu" else max(1, cores // 2)
+    """Half of the cores for the physics: beside a GPU evaluation needs as many, without one the learner does."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)

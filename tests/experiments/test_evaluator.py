@@ -22,9 +22,9 @@ def policies() -> Policies:
 
 @pytest.fixture
 def children(monkeypatch):
-    """Two of them, as on a machine with a GPU and two cores."""
+    """Two of them, as beside a GPU."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    evaluator = Evaluator(TASKS, SEEDS, threads=2, padded=True)
+    evaluator = Evaluator(TASKS, SEEDS, threads=1, padded=True, processes=2)
     assert [lanes.tolist() for lanes in evaluator.lanes] == [[0, 2], [1]]
     yield evaluator
     evaluator.close()
@@ -49,7 +49,7 @@ def test_a_child_that_dies_is_told_of(children):
 
 
 def test_without_a_gpu_there_are_no_children():
-    evaluator = Evaluator(TASKS, SEEDS, threads=2, padded=True)
+    evaluator = Evaluator(TASKS, SEEDS, threads=1, padded=True, processes=2)
     assert not evaluator.children
     assert evaluator(policies(), **WANTED).target_returns.shape == (3, 2)
     evaluator.close()

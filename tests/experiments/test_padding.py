@@ -20,7 +20,7 @@ from offdyn.experiments import train
 from offdyn.experiments.config import build, group
 from offdyn.experiments.evaluate import Policy
 from offdyn.experiments.leaves import named_leaves
-from offdyn.experiments.programs import Programs, lane_settings, run_keys
+from offdyn.experiments.programs import Lane, Programs, lane_settings, run_keys
 
 from ..probes import quick_compilation  # noqa: F401
 
@@ -113,22 +113,39 @@ def test_a_padded_robot_learns_what_it_learns_at_its_own_size(method: str) -> No
     assert not critic[:, ~present].any()
 
 
-def test_first_weights_are_as_large_as_at_the_robots_own_size() -> None:
+@pytest.fixture(scope="module")
+def untrained() -> tuple[Programs, Lane]:
+    """A padded hopper and a padded ant before their first update."""
     wide = {name: (256,) for name in ("actor_widths", "critic_widths", "encoder_widths")}
     runs = [build(task, "par", "paper", 0, wide | {"padded": True})[0] for task in TASKS]
     programs = Programs(runs[0].recipe.method, runs[0].spec, runs[0].sac, runs[0].hyper, "both", 1)
-    lanes = programs.init(run_keys([0, 0]), *lane_settings(runs))
+    return programs, programs.init(run_keys([0, 0]), *lane_settings(runs))
+
+
+def test_first_weights_are_as_large_as_at_the_robots_own_size_and_zero_beyond_it(untrained: Any) -> None:
+    _, lanes = untrained
     for lane, task in enumerate(TASKS):
         spec = spec_of(resolve(task))
-        networks = {
-            "actor": (lanes.agent.actor.value, spec.initial_fan_in),
-            "critic": (lanes.agent.critic.value, spec.initial_fan_in + spec.action_size),
-            "f": (lanes.learned.live.value.f, spec.initial_fan_in),
-            "g": (lanes.learned.live.value.g, 256 + spec.action_size),
+        s, a, fan_in = spec.observation_size, spec.action_size, spec.initial_fan_in
+        networks = {  # arrays, inputs that the robot has, fan-in
+            "actor": (lanes.agent.actor.value, s, fan_in),
+            "critic": (lanes.agent.critic.value, s + a, fan_in + a),
+            "f": (lanes.learned.live.value.f, s, fan_in),
+            "g": (lanes.learned.live.value.g, 256 + a, 256 + a),
         }
-        for name, (arrays, fan_in) in networks.items():
-            for array in arrays[:2]:  # of many uniform numbers the largest is next to their bound
-                assert np.abs(array[lane]).max() == pytest.approx(fan_in**-0.5, rel=0.02), name
+        for name, (arrays, inputs, fan_in) in networks.items():
+            weight, bias = (np.abs(array[lane]) for array in arrays[:2])
+            assert np.all(weight.any(-1).sum(-1) == inputs), name
+            # Of many uniform numbers the largest is next to their bound.
+            assert weight.max() == pytest.approx(fan_in**-0.5, rel=0.004), name
+            assert bias.max() == pytest.approx(fan_in**-0.5, rel=0.02), name
+
+
+def test_a_robot_acts_with_what_it_has_alone(untrained: Any) -> None:
+    programs, lanes = untrained
+    seen = np.ones((2, 1, OBSERVATION_SIZE), np.float32)
+    for actions in programs.act(run_keys([0, 0]), lanes, seen, seen, np.int32(0))[:2]:
+        assert np.all(np.count_nonzero(actions, axis=-1) == [[spec_of(resolve(task)).action_size] for task in TASKS])
 
 
 def test_bodies_of_several_robots_do_what_each_does_alone() -> None:

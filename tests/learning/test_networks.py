@@ -123,7 +123,7 @@ def test_rows_that_do_not_learn_are_computed_and_send_no_gradient(activation):
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
-def test_half_precision_rounds_what_enters_a_product_and_nothing_else(layer_norm):
+def test_half_precision_moves_values_and_gradients_by_its_roundings_alone_and_gives_float32(layer_norm):
     layout = Layout((23, 64, 64, 4), 23, layer_norm)
     half = layout._replace(precision="bfloat16")
     network, x = layout.init(jax.random.key(0)), jax.random.normal(jax.random.key(1), (32, 23))
@@ -145,7 +145,7 @@ def test_half_precision_rounds_what_enters_a_product_and_nothing_else(layer_norm
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_sum_of_rows_is_made_in_float32_whatever_the_rows_are(precision):
     # In bfloat16 a sum of 600 ones would not come past 256.
-    drawn = np.random.default_rng(0).normal(size=(600, 5)) + (1.0, -1.0, 0.0, 100.0, 1e-3)
+    drawn = np.random.default_rng(0).normal((1.0, -1.0, 0.0, 100.0, 1e-3), size=(600, 5))
     rows = jnp.asarray(drawn, precision)
     ours = jax.jit(Layout((5, 1), 5, precision=precision).sum_of_rows)(rows)
     assert ours.dtype == jnp.float32
