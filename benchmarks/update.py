@@ -3,8 +3,8 @@
     python benchmarks/update.py [--robot halfcheetah] [--preset paper] [--lanes 1 5 10 40]
         [--set precision=bfloat16 padded=true] [--out FILE.json]
 
-The floors: the products an update must compute over the rate of a 256x256x256 float32 product measured in the same
-run (40 side by side on a GPU), and the bytes its optimisers and target networks must move over the
+The floors: the products an update must compute over the rate of a 256x256x256 product of that precision measured in
+the same run (40 side by side on a GPU), and the bytes its optimisers and target networks must move over the
 rate of a large copy. No version can be faster than the larger of the two.
 """
 
@@ -37,7 +37,7 @@ def main() -> None:
     for lanes in asked.lanes:
         settings = dict(each.split("=") for each in asked.set)
         learner = Learner(lanes, robot=asked.robot, preset=asked.preset, settings=settings)
-        row = updates.measure(learner, floors.rates(), asked.repeats)
+        row = updates.measure(learner, floors.rates(precision=learner.config.sac.precision), asked.repeats)
         found.append(row)
         print(
             f"{lanes:5d}   {row['milliseconds']:9.3f}   {row['run_updates_per_second']:13.0f}   "

@@ -118,8 +118,6 @@ def _read(pipe: IO[bytes] | None) -> bytes:
 def main() -> None:
     """A child: evaluate what comes until the training closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training's to answer
-    if hasattr(os, "SCHED_IDLE"):  # a core at once for the bodies that the GPU waits for, all others for these
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed must not get among the answers
     try:

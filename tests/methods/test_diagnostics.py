@@ -1,11 +1,13 @@
 """What is logged now and then: of the right rows, also when the replay has begun to overwrite itself."""
 
+import jax
 import numpy as np
 import pytest
 
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.programs import DIAGNOSED_ROWS
 from offdyn.methods.par import layouts, predict
+from offdyn.methods.parts import encoders
 from offdyn.methods.parts.encoders import deviation
 from offdyn.types import Batch
 
@@ -41,3 +43,15 @@ def test_before_the_first_evaluation_there_is_no_deviation_on_held_out_rows(coho
     seen = cohort.diagnose(None)
     assert np.isnan(seen["deviation on held-out target rows"]).all()
     assert np.isfinite(seen["deviation on fresh target rows"]).all()
+
+
+def test_on_a_cpu_the_codes_of_all_lanes_are_decomposed_one_by_one():
+    # A batch of them waited for ever where lanes were on as many devices as there are cores.
+    drawn = np.random.default_rng(0).normal(size=(3, 6, 6)).astype(np.float32)
+    symmetric = drawn @ drawn.transpose(0, 2, 1)
+    found = jax.vmap(encoders.eigenvalues)(symmetric)
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(symmetric), rtol=1e-4, atol=1e-4)
+    program = jax.jit(jax.vmap(encoders.eigenvalues)).lower(symmetric).as_text()
+    calls = [line for line in program.splitlines() if "custom_call @lapack" in line]
+    assert calls
+    assert not any("3x6x6" in call for call in calls), calls

@@ -146,13 +146,27 @@ def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[
     return source._replace(reward=source.reward - deducted), notes
 
 
+@jax.custom_batching.sequential_vmap
+def _eigenvalues_one_by_one(symmetric: Array) -> Array:
+    return jnp.linalg.eigvalsh(symmetric)
+
+
+def eigenvalues(symmetric: Array) -> Array:
+    """Of one matrix per lane.
+
+    On a CPU, XLA hands out a batch of decompositions among its threads and waits for them on one of these threads:
+    with lanes on as many devices as there are threads, each of them waited for the others, for ever.
+    """
+    return (_eigenvalues_one_by_one if jax.default_backend() == "cpu" else jnp.linalg.eigvalsh)(symmetric)
+
+
 def diagnose(predict: Predict, pair: Pair, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
     """What tells a collapsed code from a good prediction."""
     codes = code(ctx.learned.live.value.f, newest.observation, ctx.hyper, pair)
     codes = codes - codes.mean(0)
     variance = jnp.square(codes).mean()
     # exp of the entropy of the normalised squared singular values: 1 for a line, code_size for a ball.
-    spectrum = jnp.maximum(jnp.linalg.eigvalsh(codes @ codes.T), 0.0)
+    spectrum = jnp.maximum(eigenvalues(codes @ codes.T), 0.0)
     share = spectrum / jnp.maximum(spectrum.sum(), 1e-12)
     rank = jnp.exp(-(share * jnp.log(jnp.maximum(share, 1e-12))).sum())
     rank = jnp.where(variance > 1e-10, rank, 1.0)  # below that the spectrum is rounding noise
