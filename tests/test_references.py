@@ -91,8 +91,9 @@ def test_a_high_reference_is_learned_from_a_million_target_steps_and_nothing_els
     runs = runs_of("high")
     assert sorted({run.task.name for run in runs}) == sorted(EIGHT)
     for plan in (run.schedule for run in runs):
-        assert (plan.collects, plan.rows, plan.source_data, plan.start_from) == ("target", "target", None, None)
-        assert (plan.target_budget, plan.tick, plan.updates_per_tick) == (1_000_000, 1, 1)
+        assert (plan.collects, plan.rows, plan.source_data, plan.start_from) == ("source", "source", None, None)
+        assert plan.source_body == "shifted"  # so that every step is in the target's body
+        assert (plan.source_steps, plan.target_budget, plan.updates_per_tick) == (1_000_000, 0, plan.tick)
 
 
 def test_low_references_cover_the_tasks_and_are_known_to_a_hundredth_of_the_published_span() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COLLECTS = ("both", "source", "target", "none")
 ROWS = ("both", "source", "target")
+SOURCE_BODIES = ("stock", "shifted")
 TARGET_MODES = ("steps", "episodic")
 MAY_BE_NONE_AT_ALL = (
     "eval_episodes",
@@ -89,6 +90,9 @@ def check(config: "RunConfig") -> None:
     need(values.get("encoder_activation", "elu") in ACTIVATIONS, "encoder_activation", " or ".join(ACTIVATIONS))
     need(plan.collects in COLLECTS, "collects", "both, source, target or none")
     need(plan.rows in ROWS, "rows", "both, source or target")
+    need(plan.source_body in SOURCE_BODIES, "source_body", " or ".join(SOURCE_BODIES))
+    gap = plan.source_body == "stock" or (plan.collects == "source" and isinstance(config.task, Task))
+    need(gap, "source_body", "stock: only a run of a robot in its source alone (sac-src) can have it shifted")
     need(plan.target_mode in TARGET_MODES, "target_mode", " or ".join(TARGET_MODES))
     need(plan.env_processes in PROCESSES, "env_processes", " or ".join(PROCESSES))
     recorded = plan.target_log is None or isinstance(config.task, OwnPair)

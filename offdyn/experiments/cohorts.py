@@ -100,7 +100,8 @@ class Cohort:
 
     def _open_bodies(self, threads: int | None) -> Any:
         lanes = list(zip(self.tasks, self.seeds, strict=True))
-        bodies = [(task, "source") for task, _ in lanes for _ in range(self.bodies)]
+        role = "source" if self.plan.source_body == "stock" else "target"
+        bodies = [(task, role) for task, _ in lanes for _ in range(self.bodies)]
         starts = [(seed, SOURCE, body) for _, seed in lanes for body in range(self.bodies)]
         if self.plan.acts_in_target:
             bodies += [(task, "target") for task, _ in lanes]

@@ -33,6 +33,7 @@ class Schedule:
     target_interval: int = 10  # F: source steps per target step
     bodies: int | None = None  # source bodies per run; None: the smaller of 10 and target_interval
     collects: str = "both"  # domains the run acts in
+    source_body: str = "stock"  # or shifted: the target's own body is the source, for what can be learned without a gap
     rows: str = "both"  # domains whose rows train critics and actor
     source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
     allow_faulty_data: bool = False  # although the doctor found something fatal in it

@@ -43,7 +43,7 @@ class Sac:
     target_entropy: float | None = None  # where tuned; None: minus the number of actions
     gradient_clip: float | None = None  # bound on the norm of the actor's and of the twin critics' gradient
     normalise_observations: bool = False
-    precision: str = "float32"  # of activations and of what enters a product; parameters and sums stay float32
+    precision: str = "float32"  # of activations, what enters a product and its gradient; parameters and sums: float32
 
 
 class Agent(NamedTuple):
