@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from offdyn.data.replay import pack
+from offdyn.data.rows import pack
 from offdyn.domains.pairs import open_bodies
 from offdyn.domains.worlds import World
 from offdyn.experiments.config import RunConfig, build

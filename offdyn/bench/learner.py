@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..data.replay import row_width
+from ..data.rows import row_width
 from ..experiments.config import build
 from ..experiments.devices import Devices
 from ..experiments.programs import Programs, lane_settings, run_keys

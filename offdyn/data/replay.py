@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from ..domains.domain import Rows
 from ..types import Batch, Spec
 
 
@@ -43,20 +41,6 @@ def no_moments(spec: Spec) -> Moments:
     """Before the first row: mean 0, deviation 1."""
     size = spec.observation_size
     return Moments(jnp.ones(()), jnp.zeros(size), jnp.ones(size))
-
-
-def row_width(spec: Spec) -> int:
-    """Numbers in one row: observation, action, reward, next observation, terminated."""
-    return 2 * spec.observation_size + spec.action_size + 2
-
-
-def pack(rows: Rows) -> np.ndarray:
-    """[n, width] float32: what the device stores of the rows."""
-    return np.concatenate(
-        (rows.observation, rows.action, rows.reward[:, None], rows.next_observation, rows.terminated[:, None]),
-        axis=1,
-        dtype=np.float32,
-    )
 
 
 def unpack(rows: jax.Array, spec: Spec) -> Batch:

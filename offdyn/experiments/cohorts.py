@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..data.replay import Moments, no_moments, pack, row_width
+from ..data.replay import Moments, no_moments
+from ..data.rows import pack, row_width
 from ..domains import pairs
 from ..domains.domain import NoBodies
 from ..errors import OffdynError

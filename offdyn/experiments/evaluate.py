@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from ..data.replay import pack
+from ..data.rows import pack
 from ..domains import pairs
 from ..domains.pairs import Pair
 from ..errors import OffdynError, check_format

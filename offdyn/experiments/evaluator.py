@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
-import jax
 import numpy as np
 from safetensors.numpy import load, save
 
@@ -38,6 +37,8 @@ class Evaluator:
         processes: int | None = None,
     ) -> None:
         self.tasks, self.seeds, self.threads, self.padded = tasks, seeds, threads, padded
+        import jax  # not in a child, which needs no device
+
         own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
         left = len(os.sched_getaffinity(0)) - threads  # cores that training's own bodies leave
         count = min(len(tasks), max(1, left), MOST_PROCESSES) if processes is None else processes
@@ -49,8 +50,8 @@ class Evaluator:
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children
 
     def _begin(self, lanes: np.ndarray) -> "subprocess.Popen[bytes]":
-        # The GPU is not theirs; many small products go faster without threads.
-        surroundings = {**os.environ, "JAX_PLATFORMS": "cpu", "OPENBLAS_NUM_THREADS": "1"}
+        # Many small products go faster without threads.
+        surroundings = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         command = [sys.executable, "-m", __name__]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=surroundings)
         about = {

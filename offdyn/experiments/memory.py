@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import jax
 
-from ..data.replay import row_width
+from ..data.rows import row_width
 from ..errors import OffdynError
 from .config import RunConfig, Schedule
 from .devices import count_for

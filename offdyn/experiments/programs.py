@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data.replay import Moments, Replay, no_moments, row_width
+from ..data.replay import Moments, Replay, no_moments
+from ..data.rows import row_width
 from ..learning import sac as core
 from ..learning.ahead import scan_ahead
 from ..learning.networks import Trained

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from offdyn.data.replay import Replay, pack, unpack
+from offdyn.data.replay import Replay, unpack
+from offdyn.data.rows import pack
 from offdyn.domains import pairs
 from offdyn.learning.sac import Sac
 from offdyn.methods.parts import classifiers

@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from offdyn.data.replay import pack, unpack
+from offdyn.data.replay import unpack
+from offdyn.data.rows import pack
 from offdyn.domains import pairs
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from offdyn.data.datasets import COLUMNS, DataError, Dataset, find, full_card, join, load, open_dataset, save
-from offdyn.data.replay import pack
+from offdyn.data.rows import pack
 from offdyn.domains.robots import ROBOTS
 from offdyn.domains.simulator import Simulator
 from offdyn.domains.tasks import TASKS

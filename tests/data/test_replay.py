@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offdyn.data.replay import Moments, Replay, no_moments, pack, row_width, unpack
+from offdyn.data.replay import Moments, Replay, no_moments, unpack
+from offdyn.data.rows import pack, row_width
 from offdyn.domains.domain import Rows
 from offdyn.experiments.cohorts import Cohort, capacities
 from offdyn.experiments.evaluate import Policy

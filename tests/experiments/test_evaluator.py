@@ -1,5 +1,8 @@
 """Evaluations in processes of their own give what evaluations in this one give."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -46,6 +49,11 @@ def test_a_child_that_dies_is_told_of(children):
     children.children[1].kill()
     with pytest.raises(OffdynError, match="a process that evaluates policies ended with exit code -9"):
         children(policies(), **WANTED)
+
+
+def test_a_child_loads_no_jax():
+    said = "import sys, offdyn.experiments.evaluator; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", said], check=False).returncode == 0
 
 
 def test_without_a_gpu_there_are_no_children():

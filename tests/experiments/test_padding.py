@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from offdyn.data.replay import row_width
+from offdyn.data.rows import row_width
 from offdyn.domains.padding import ACTION_SIZE, OBSERVATION_SIZE, PaddedBodies
 from offdyn.domains.pairs import spec_of
 from offdyn.domains.robots import ROBOTS

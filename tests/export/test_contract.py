@@ -10,7 +10,7 @@ import yaml
 
 from offdyn.cli import main
 from offdyn.data.datasets.target_log import TargetLog, path_of
-from offdyn.data.replay import row_width
+from offdyn.data.rows import row_width
 from offdyn.domains import pairs
 from offdyn.domains.own import OwnPair
 from offdyn.experiments.checkpoint import CohortFolder

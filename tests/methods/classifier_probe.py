@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from offdyn.data.replay import Replay, row_width
+from offdyn.data.replay import Replay
+from offdyn.data.rows import row_width
 from offdyn.learning.sac import Sac
 from offdyn.methods.parts import classifiers
 from offdyn.methods.parts.classifiers import Classifiers

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from offdyn.data.replay import Replay, row_width
+from offdyn.data.replay import Replay
+from offdyn.data.rows import row_width
 from offdyn.learning.networks import Trained
 from offdyn.methods.parts import ensemble, scaling
 from offdyn.methods.parts.ensemble import Ensemble
