@@ -1,4 +1,4 @@
-"""The command line: offdyn list | train | resume | evaluate | check | collect | study | tune | report | bench.
+"""The command line: its parser, the short commands (list, evaluate, check, report) and the way to all others.
 
 Exit codes: 0 done, 1 a run or a check failed, 2 a mistake in what was asked for, 75 stopped and saved (resume
 continues).
@@ -8,19 +8,25 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from . import __version__, bench_command, collect_command, export_command, study_command, tune_command, video_command
+from . import (
+    __version__,
+    bench_command,
+    collect_command,
+    export_command,
+    study_command,
+    train_command,
+    tune_command,
+    video_command,
+)
 from .errors import OffdynError
 
-DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 75
+DONE, FAILED, MISTAKE = 0, 1, 2
 LEARNING = ("train", "resume", "collect", "tune", "bench")
 
 
@@ -41,41 +47,9 @@ def parser() -> argparse.ArgumentParser:
     lists.add_argument("--json", action="store_true", help="one object with the keys robots, tasks, methods")
     lists.add_argument("--picture", metavar="FILE.png", type=Path, help="draw the sources over their targets")
 
-    train = commands.add_parser("train", help="train runs, all seeds at once")
-    train.add_argument("--task", nargs="+", metavar="T", help="names of `offdyn list`, ROBOT-FAMILY-FACTOR, or YAML")
-    environment = "of your own instead: a Gymnasium id or module:function"
-    train.add_argument("--source", metavar="S", help=f"environment {environment}, or a dataset")
-    train.add_argument("--target", metavar="T", help=f"environment {environment}")
-    train.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
-    train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
-    train.add_argument("--preset", metavar="P", help="paper (default), released, printed")
-    train.add_argument("--seeds", nargs="+", type=int, metavar="N", help="default 0")
-    train.add_argument("--out", type=Path, help="folder for the runs; default runs")
-    train.add_argument("--source-steps", metavar="N", help="default 1000000")
-    train.add_argument("--target-interval", metavar="F", help="source steps per target step; default 10")
-    train.add_argument("--bodies", metavar="N", help="source bodies per run; default 10, a divisor of F")
-    train.add_argument("--eval-interval", metavar="N", help="source steps between evaluations; default 10000")
-    train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10; 0: none ever")
-    train.add_argument("--target-mode", metavar="M", help="steps (default), or episodic: no updates inside an episode")
-    train.add_argument("--target-log", metavar="DIR", help="write down every step of --target as it happens")
-    train.add_argument("--env-processes", metavar="P", help="bodies of --source in processes: on, off, auto (default)")
-    train.add_argument("--checkpoint-interval", metavar="N", help="source steps; default 50000")
-    train.add_argument("--source-data", metavar="D", help="a dataset, by name or file, in place of a live source")
-    train.add_argument("--start-from", metavar="RUN", help="go on from a run's networks; may name {seed} and {robot}")
-    several = "PAR's beta; several values are several runs; `preset 0`: each with its twin"
-    train.add_argument("--penalty", nargs="+", metavar="B", help=several)
-    train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting")
-    train.add_argument("--config", type=Path, metavar="FILE.yaml", help="the same names as keys; flags win over it")
-    train.add_argument("--allow-no-shift", action="store_true", help="train although source and target are the same")
-    train.add_argument("--allow-faulty-data", action="store_true", help="whatever `offdyn check` says of it")
-    train.add_argument("--wandb", metavar="PROJECT", help="send the numbers to Weights & Biases as well")
-    train.add_argument("--keep-replay", action="store_true", help="keep the collected rows when the runs are done")
-
-    resume = commands.add_parser("resume", help="continue what was interrupted")
-    resume.add_argument("out", type=Path, metavar="DIR", help="the --out of an earlier training")
-    for command in (train, resume):
-        command.add_argument("--threads", type=int, metavar="N", help="for the physics; changes no result")
-        command.add_argument("-v", "--verbose", action="store_true", help="details")
+    trains = commands.add_parser("train", help="train runs, all seeds at once")
+    resumes = commands.add_parser("resume", help="continue what was interrupted")
+    train_command.add_arguments(trains, resumes)
 
     evaluate = commands.add_parser("evaluate", help="fresh episodes of a trained policy")
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
@@ -104,9 +78,10 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake is a sentence, not a traceback."""
     asked = parser().parse_args(arguments)
-    commands = {"list": list_all, "train": train, "resume": resume, "evaluate": evaluate, "check": check}
-    commands |= {"bench": bench_command.run, "export": export_command.run, "video": video_command.run}
-    commands |= {"collect": collect_command.run, "study": study_command.run, "report": report, "tune": tune_command.run}
+    commands = {"list": list_all, "evaluate": evaluate, "check": check, "report": report}
+    commands |= {"train": train_command.train, "resume": train_command.resume, "tune": tune_command.run}
+    commands |= {"collect": collect_command.run, "study": study_command.run, "bench": bench_command.run}
+    commands |= {"export": export_command.run, "video": video_command.run}
     try:
         if asked.command in LEARNING or getattr(asked, "action", None) in ("run", "plan"):
             from .experiments.devices import offer_every_core
@@ -172,75 +147,6 @@ def _print_entry(name: str, text: str, column: int) -> None:
     print(textwrap.fill(text, width, initial_indent=name.ljust(column), subsequent_indent=" " * column))
 
 
-def train(asked: argparse.Namespace) -> int:
-    from .api import plan
-    from .experiments import train as training
-
-    wanted = _read_config(asked.config) if asked.config else {}
-    heads = ("task", "source", "target", "time_limit", "method", "preset", "seeds", "out")
-    flags = {name: getattr(asked, name) for name in heads}
-    wanted |= {name: value for name, value in flags.items() if value is not None}
-    named = (
-        "source_steps",
-        "target_interval",
-        "bodies",
-        "eval_interval",
-        "eval_episodes",
-        "checkpoint_interval",
-        "target_mode",
-        "target_log",
-        "env_processes",
-        "source_data",
-        "start_from",
-        "wandb",
-    )
-    wanted |= {name: getattr(asked, name) for name in (*named, "penalty") if getattr(asked, name) is not None}
-    if asked.allow_faulty_data:
-        wanted["allow_faulty_data"] = True
-    for pair in asked.set:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise OffdynError(f"--set {pair}: expected NAME=VALUE")
-        wanted[name] = value
-    out = Path(str(wanted.pop("out", "runs")))
-    allow_no_shift = _switch("allow_no_shift", wanted.pop("allow_no_shift", False)) or asked.allow_no_shift
-    keep_replay = _switch("keep_replay", wanted.pop("keep_replay", False)) or asked.keep_replay
-    runs, notices = plan(allow_no_shift=allow_no_shift, **wanted)
-    folders = _until_done_or_stopped(asked, out, notices, partial(training.start, runs, keep_replay=keep_replay))
-    return STOPPED if folders is None else _print_results(folders)
-
-
-def resume(asked: argparse.Namespace) -> int:
-    from .experiments import train as training
-
-    folders = _until_done_or_stopped(asked, asked.out, [], training.resume)
-    if folders is None:
-        return STOPPED
-    if not folders:
-        print(f"{asked.out}: every run is finished already")
-    return _print_results(folders)
-
-
-def _until_done_or_stopped(
-    asked: argparse.Namespace, out: Path, notices: Sequence[str], train_in: Callable[..., list[Any]]
-) -> list[Any] | None:
-    """Train with progress shown, until the runs are done or, with None, until a signal stopped them."""
-    from .experiments import train as training
-    from .experiments.progress import for_people
-
-    stop, progress = _stop_on_signals(), for_people(asked.verbose)
-    try:
-        for text in notices:
-            progress.say(text)
-        return train_in(out=out, threads=_threads(asked), progress=progress, stop=stop)
-    except training.Stopped:
-        progress.close()
-        print(f"stopped and saved; continue with: offdyn resume {out}", file=sys.stderr)
-        return None
-    finally:
-        progress.close()
-
-
 def evaluate(asked: argparse.Namespace) -> int:
     from .api import load_policy
     from .domains import pairs
@@ -286,62 +192,6 @@ def report(asked: argparse.Namespace) -> int:
         print(f"  {notice.what}")
     print(f"Look at {asked.out / 'index.html'}")
     return DONE
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    from . import yaml_file
-
-    read = yaml_file.read(path)
-    if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
-        raise OffdynError(f"{path}: expected names and values, such as `task: hopper-big-head`")
-    return read
-
-
-def _switch(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise OffdynError(f"{name}: expected true or false, got {value!r}")
-    return value
-
-
-def _threads(asked: argparse.Namespace) -> int | None:
-    if asked.threads is not None and asked.threads < 1:
-        raise OffdynError(f"--threads: expected at least 1, got {asked.threads}")
-    return asked.threads
-
-
-def _stop_on_signals() -> Any:
-    """The first Ctrl-C or SIGTERM saves and stops; a second one of either ends the process at once."""
-    from .experiments.train import Stop
-
-    stop = Stop()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stop.wanted:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        stop.wanted = True
-        print("saving and stopping ...", file=sys.stderr)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask)
-    return stop
-
-
-def _print_results(folders: Sequence[Any]) -> int:
-    for folder in folders:
-        final = folder.path / "final.json"
-        if folder.state == "failed":
-            failure = folder.provenance["failure"]
-            print(f"{folder.path}   FAILED: {failure['quantity']} not finite at step {failure['step']}")
-        elif final.exists():
-            read = json.loads(final.read_text())
-            score = read["final_normalised"]
-            shown = "" if score is None else f"   normalised {score:.1f}"
-            shown += f" ({read['final_of']})" if "final_of" in read else ""
-            print(f"{folder.path}   target return {read['final_mean']:.1f} +- {read['final_std']:.1f}{shown}")
-        else:
-            print(f"{folder.path}   {folder.state}")
-    return FAILED if any(folder.state == "failed" for folder in folders) else DONE
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import OffdynError
+from .signals import stop_on_signals
 
 DONE, STOPPED, INTERRUPTED = 0, 75, 130
 
@@ -88,7 +89,6 @@ def _collect(asked: argparse.Namespace) -> int:
 def _train(asked: argparse.Namespace) -> int:
     from functools import partial
 
-    from .cli import _stop_on_signals
     from .domains.robots import ROBOTS
     from .experiments import behaviours
     from .experiments.progress import for_people
@@ -107,7 +107,7 @@ def _train(asked: argparse.Namespace) -> int:
             unfinished=asked.unfinished,
             threads=asked.threads,
             progress=partial(for_people, asked.verbose),
-            stop=_stop_on_signals(),
+            stop=stop_on_signals(),
         )
     except Stopped:
         print("stopped and saved; the same command goes on from here", file=sys.stderr)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import OffdynError
+from .signals import stop_on_signals
 
 if TYPE_CHECKING:
     from .studies.run import Wanted
@@ -52,7 +53,6 @@ def _list(asked: argparse.Namespace) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from .cli import _stop_on_signals
     from .studies import backends
     from .studies.run import run as run_study
 
@@ -61,7 +61,7 @@ def _run(asked: argparse.Namespace) -> int:
         asked.workers, asked.address, asked.cpus, asked.gpus, asked.retries, asked.minutes, asked.partition
     )
     backend = backends.find(asked.backend, options)
-    outcome = run_study(study, wanted, folder, backend, _say, _stop_on_signals())
+    outcome = run_study(study, wanted, folder, backend, _say, stop_on_signals())
     print(outcome)
     if outcome.stopped and not outcome.finished:
         print("stopped and saved; the same command goes on from here", file=sys.stderr)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from .collect_command import _pair
+from .signals import stop_on_signals
 
 DONE, FAILED, STOPPED = 0, 1, 75
 
@@ -32,7 +33,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    from .cli import _stop_on_signals
     from .experiments.progress import for_people
     from .experiments.train import Stopped
     from .studies.tune import BEST, Range, Search, search, spent
@@ -51,7 +51,7 @@ def run(asked: argparse.Namespace) -> int:
     )
     progress = for_people(asked.verbose)
     try:
-        trials = search(wanted, asked.out, threads=asked.threads, progress=progress, stop=_stop_on_signals())
+        trials = search(wanted, asked.out, threads=asked.threads, progress=progress, stop=stop_on_signals())
     except Stopped:
         print("stopped and saved; the same command goes on from here", file=sys.stderr)
         return STOPPED

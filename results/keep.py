@@ -8,6 +8,7 @@ too and are kept; runs that are not finished are refused, or with --finished-onl
 
 import argparse
 import datetime
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +52,10 @@ def _is_whole(run: Run) -> bool:
 
 
 def day_of(runs: Sequence[Run]) -> str:
-    """When the last of the runs ended, as far as its files tell."""
+    """When the last of the runs ended; where none says so, as far as its files tell."""
+    said = [json.loads((run.path / "provenance.json").read_text()).get("written_at") for run in runs]
+    if all(said):
+        return str(max(said)[:10])
     last = max((run.path / "provenance.json").stat().st_mtime for run in runs)
     return datetime.datetime.fromtimestamp(last, datetime.UTC).date().isoformat()
 

@@ -4,21 +4,19 @@ One tick: every lane acts; the device is sent to learn from what is stored so fa
 physics; the new rows are stored. The policy is never stale, only the newest rows enter one tick later.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..data.replay import Moments, no_moments
+from ..data.replay import no_moments
 from ..data.rows import pack, row_width
 from ..domains import pairs
 from ..domains.domain import NoBodies
-from ..errors import OffdynError
 from .config import RunConfig
 from .devices import Devices
-from .evaluate import Policies, Spread
-from .leaves import fill_leaves, matching, named_leaves
+from .failures import Failures
 from .memory import capacities
 from .offline import SourceData, open_source
 from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, lane_settings, run_keys
@@ -63,7 +61,7 @@ class Cohort:
         self.clock = self.source_rows = self.target_rows = self.updates = 0
         self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
         self.playing = False  # in the middle of a target episode with a frozen policy
-        self.failures: dict[int, tuple[str, int]] = {}  # lane -> (quantity, source step)
+        self.failures = Failures()
         self.kept: Lane | None = None  # the lanes as they were when last known to be well
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
@@ -86,19 +84,6 @@ class Cohort:
                 moments=jax.tree.map(lambda x: jax.numpy.repeat(x[None], lanes, axis=0), moments)
             )
 
-    def start(self, starts: Mapping[int, Mapping[str, np.ndarray]]) -> None:
-        """Some lanes go on with the networks of earlier runs, by their names in agent.safetensors."""
-        now = {"agent": self.lanes.agent, "moments": self.lanes.moments}
-        filled = {}
-        for name, leaf in named_leaves(now).items():
-            of_lanes = np.array(leaf)
-            # A temperature that is not tuned is this run's setting, not the earlier run's.
-            if "log_temperature" not in name or self.runs[0].sac.tune_temperature:
-                for lane, arrays in starts.items():
-                    of_lanes[lane] = matching(name, arrays, of_lanes[lane])
-            filled[name] = of_lanes
-        self.lanes = self.lanes._replace(**fill_leaves(now, filled))
-
     def _open_bodies(self, threads: int | None) -> Any:
         lanes = list(zip(self.tasks, self.seeds, strict=True))
         role = "source" if self.plan.source_body == "stock" else "target"
@@ -120,7 +105,7 @@ class Cohort:
     @property
     def alive(self) -> np.ndarray:
         """[lanes] bool: the runs that go on."""
-        return np.array([lane not in self.failures for lane in range(self.lanes_count)])
+        return self.failures.alive(self.lanes_count)
 
     def _keep(self) -> None:
         """Now and then, a copy of the lanes that are well."""
@@ -195,11 +180,11 @@ class Cohort:
     def _step(self, ids: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Act in these bodies and store what came of it; which episodes ended."""
         lane_of = self.lane_of[ids]
-        actions = self._guard(actions, lane_of, "action", ~np.isfinite(actions).all(axis=1))
+        actions = self.failures.guard_actions(actions, lane_of, self.clock)
         rows = self.domain.step(ids, actions)
         with np.errstate(over="ignore"):
             packed = pack(rows)
-        packed = self._guard_rows(packed, lane_of)
+        packed = self.failures.guard_rows(packed, lane_of, self.spec, self.clock)
         ended = rows.terminated | rows.truncated | rows.diverged
         self._count_returns(ids, lane_of, rows.reward, ended)
         flags = (TRUNCATED * rows.truncated + DIVERGED * rows.diverged).astype(np.uint8)
@@ -207,31 +192,12 @@ class Cohort:
         self._store(packed, flags, split, len(ids) > split)
         return ended
 
-    def _guard_rows(self, packed: np.ndarray, lane_of: np.ndarray) -> np.ndarray:
-        finite = np.isfinite(packed)
-        if not self.failures and finite.all():
-            return packed
-        reward = self.spec.observation_size + self.spec.action_size  # its column
-        packed = self._guard(packed, lane_of, "observation", ~np.delete(finite, reward, axis=1).all(axis=1))
-        return self._guard(packed, lane_of, "reward", ~finite[:, reward])
-
-    def _guard(self, values: np.ndarray, lane_of: np.ndarray, quantity: str, bad: np.ndarray) -> np.ndarray:
-        """A lane with a value that is not finite stops; what it would have stored or done becomes zero."""
-        for lane in np.unique(lane_of[bad]):
-            self.failures.setdefault(int(lane), (quantity, self.clock))
-        if self.failures:
-            failed = np.isin(lane_of, list(self.failures))
-            values = np.where(failed[:, None], 0.0, values).astype(values.dtype)
-        return values
-
     def look_for_faults(self) -> None:
         """Those of the updates just done; otherwise the next tick tells."""
         self._note_faults(np.asarray(self.lanes.fault))
 
     def _note_faults(self, faults: np.ndarray) -> None:
-        for lane in np.flatnonzero(faults[:, 0]):
-            quantity = self.programs.faults[faults[lane, 0] - 1]
-            self.failures.setdefault(int(lane), (quantity, self.clock - self.plan.tick))
+        self.failures.note(faults, self.programs.faults, self.clock - self.plan.tick)
 
     def _count_returns(self, ids: np.ndarray, lane_of: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> None:
         self.running_return[ids] += reward
@@ -285,83 +251,6 @@ class Cohort:
         )
         return {name: np.asarray(value, np.float64) for name, value in notes.items()}
 
-    def policies(self) -> Policies:
-        """A copy of the mean policies on the host."""
-        lanes = self.settled
-        arrays = [np.array(array) for array in lanes.agent.actor.value]
-        actions = self.spec.action_size
-        weights, biases = arrays[0::2], [bias[:, None] for bias in arrays[1::2]]
-        bounds = np.stack([np.asarray(bound) for bound in (lanes.sac.log_std_low, lanes.sac.log_std_high)])
-        spread = Spread(np.ascontiguousarray(weights[-1][..., actions:]), biases[-1][..., actions:], bounds.T)
-        weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
-        mean = deviation = None
-        if lanes.moments is not None:
-            mean = np.array(lanes.moments.mean)[:, None]
-            deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
-        return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation, spread)
-
-    def agent_arrays(self, lane: int) -> dict[str, np.ndarray]:
-        """One run's networks and optimisers by name, and what its observations are normalised by."""
-        lanes = self.settled
-        tree = {"agent": lanes.agent, "learned": lanes.learned, "moments": lanes.moments}
-        return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
-
-    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, np.ndarray]]:
-        """(state, counters, new rows) for a checkpoint; the new rows stay new until `saved` is called."""
-        state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(self.settled).items()}
-        state |= {f"physics/{name}": array for name, array in self.domain.save().items()}
-        state["running_return"] = self.running_return.copy()
-        host = {
-            "clock": self.clock,
-            "source_rows": self.source_rows,
-            "target_rows": self.target_rows,
-            "updates": self.updates,
-            "failures": [[lane, *failure] for lane, failure in self.failures.items()],
-            "finished": self.finished,
-            "learned_at": self.learned_at,
-            "playing": self.playing,
-            "target_returns": self.target_returns,
-            "source_data": None if self.source_data is None else self.source_data.sha256,
-        }
-        rows = {}
-        for name, pending in (("source", self.new_rows), ("target", self.new_target_rows)):
-            if pending:
-                rows[name] = np.concatenate([new for new, _ in pending], axis=1)
-                rows[f"{name}_flags"] = np.concatenate([flags for _, flags in pending], axis=1)
-        return state, host, rows
-
     def saved(self) -> None:
         """The new rows are on disk."""
         self.new_rows, self.new_target_rows = [], []
-
-    def load(self, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]) -> None:
-        """Go on exactly where `save` was called; in environments of one's own, with new episodes."""
-        if self.source_data is not None and host["source_data"] != self.source_data.sha256:
-            raise OffdynError(
-                f"{self.plan.source_data}: not the dataset this training began with (sha256 "
-                f"{self.source_data.sha256[:12]}, was {host['source_data'][:12]}); put that one back to resume"
-            )
-        self.lanes = fill_leaves(self.lanes, {k[6:]: v for k, v in state.items() if k.startswith("lanes/")})
-        self.domain.load({k[8:]: v for k, v in state.items() if k.startswith("physics/")})
-        self.running_return = state["running_return"].copy()
-        self.clock, self.updates = host["clock"], host["updates"]
-        self.source_rows, self.target_rows = host["source_rows"], host["target_rows"]
-        self.failures = {lane: (quantity, at) for lane, quantity, at in host["failures"]}
-        self.finished = [(lane, role, value) for lane, role, value in host["finished"]]
-        self.learned_at, self.playing = host.get("learned_at"), host.get("playing", False)
-        self.target_returns = [(lane, value) for lane, value in host.get("target_returns", [])]
-        if isinstance(self.domain, pairs.OwnBodies):
-            self.running_return[:], self.playing = 0.0, False
-        rings = []
-        for name, capacity in zip(("source", "target"), capacities(self.plan), strict=True):
-            ring = np.zeros((self.lanes_count, capacity, row_width(self.spec)), np.float32)
-            position = 0
-            for segment in segments:
-                if name in segment:
-                    new = segment[name]
-                    ring[:, (position + np.arange(new.shape[1])) % capacity] = new
-                    position += new.shape[1]
-            rings.append(self.devices.deal(ring))
-        self.experience = Experience(*rings)
-        if self.source_data is not None:
-            self.experience = self.experience._replace(source=self.devices.share(self.source_data.rows))

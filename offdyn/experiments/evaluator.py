@@ -28,22 +28,13 @@ LENGTH = struct.Struct("<Q")  # before every message
 class Evaluator:
     """Evaluates the policies of a cohort: in this process, or, beside a GPU, in children."""
 
-    def __init__(
-        self,
-        tasks: Sequence[pairs.Pair],
-        seeds: Sequence[int],
-        threads: int,
-        padded: bool,
-        processes: int | None = None,
-    ) -> None:
+    def __init__(self, tasks: Sequence[pairs.Pair], seeds: Sequence[int], threads: int, padded: bool) -> None:
         self.tasks, self.seeds, self.threads, self.padded = tasks, seeds, threads, padded
         import jax  # not in a child, which needs no device
 
         own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
-        left = len(os.sched_getaffinity(0)) - threads  # cores that training's own bodies leave
-        count = min(len(tasks), max(1, left), MOST_PROCESSES) if processes is None else processes
-        if own or jax.default_backend() == "cpu":
-            count = 0
+        # As many cores as training's own bodies have, which are half of all.
+        count = 0 if own or jax.default_backend() == "cpu" else min(len(tasks), threads, MOST_PROCESSES)
         # Dealt out in turn, so that every child has some of each robot.
         self.lanes = [np.arange(number, len(tasks), count) for number in range(count)]
         self.children = [self._begin(lanes) for lanes in self.lanes]

@@ -6,8 +6,9 @@ import jax
 
 from ..data.rows import row_width
 from ..errors import OffdynError
-from .config import RunConfig, Schedule
+from .config import RunConfig
 from .devices import count_for
+from .schedule import Schedule
 
 
 def capacities(plan: Schedule) -> tuple[int, int]:

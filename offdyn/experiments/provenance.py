@@ -1,6 +1,7 @@
 """Where a run's numbers come from: state, counts, models, machine and versions, as provenance.json has them."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def write(
     evaluation_steps: np.ndarray,
 ) -> None:
     """Into every run's folder; a run that failed is failed, whatever the state of the others."""
-    about = surroundings(threads)
+    about = surroundings(threads) | {"written_at": datetime.now(UTC).isoformat(timespec="seconds")}
     for lane, folder in enumerate(folders):
         failure = cohort.failures.get(lane)
         about_run: dict[str, Any] = {

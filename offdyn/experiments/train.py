@@ -18,6 +18,7 @@ from .trainer import Stop, Stopped, Trainer
 
 __all__ = ["Stop", "Stopped", "complete", "resume", "start"]
 COHORTS = "cohorts"  # below OUT
+JOBS_AT_ONCE = "OFFDYN_JOBS_AT_ONCE"  # in the environment: processes that train on this machine side by side
 
 
 def start(
@@ -158,5 +159,9 @@ def _train_all(
 
 
 def default_threads() -> int:
-    """Half of the cores for the physics: beside a GPU evaluation needs as many, without one the learner does."""
-    return max(1, len(os.sched_getaffinity(0)) // 2)
+    """Half of the cores for the physics: beside a GPU evaluation needs as many, without one the learner does.
+
+    Of several jobs at once each gets its share, but a few at least: they do not all need as many at the same time.
+    """
+    cores, jobs = len(os.sched_getaffinity(0)), int(os.environ.get(JOBS_AT_ONCE, "1"))
+    return max(1, cores // (2 * jobs), min(4, cores // 2))

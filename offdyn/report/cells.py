@@ -113,7 +113,7 @@ class Comparison:
 
 def comparable(run: Run) -> dict[str, Any]:
     """The settings in which runs of one cell must agree."""
-    from ..experiments.config import WATCHING
+    from ..experiments.schedule import WATCHING
 
     elsewhere = (WATCHING - {"source_steps"}) | {"source_data"}  # how it was watched; the row
     settings = {name: value for name, value in run.settings.items() if name not in elsewhere}

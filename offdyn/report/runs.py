@@ -179,7 +179,7 @@ def _config(path: Path) -> dict[str, Any]:
 
 @functools.cache
 def _defaults(method: str) -> dict[str, Any]:
-    from ..experiments.config import Schedule
+    from ..experiments.schedule import Schedule
     from ..learning.sac import Sac
     from ..methods.recipes import RECIPES
 

@@ -31,6 +31,7 @@ from ..errors import OffdynError, check_format
 from ..experiments.config import RunConfig, from_yaml, to_yaml
 from ..experiments.progress import Lines, Progress, Quiet
 from ..experiments.record import RunFolder, write_atomically
+from ..signals import stop_on_signals
 
 FORMAT = 1  # of ID.yaml and ID.json
 JOBS = "jobs"  # below STUDY
@@ -198,8 +199,6 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    from ..cli import _stop_on_signals
-
     if len(arguments) != 1:
         print("usage: python -m offdyn.studies.job STUDY/jobs/ID.yaml", file=sys.stderr)
         return MISTAKE
@@ -207,7 +206,7 @@ def main(arguments: Sequence[str]) -> int:
     say = Lines().say
     try:
         say(f"job {path.stem}: at work on {platform.node()}, process {os.getpid()}")
-        end = run(path, progress=Lines(), stop=_stop_on_signals())
+        end = run(path, progress=Lines(), stop=stop_on_signals())
         failed = read(path).failed_runs()
     except Busy as error:
         say(f"offdyn: {error}")

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..domains import pairs
+from ..experiments import cohort_state
 from ..experiments.cohorts import Cohort
 from ..experiments.config import RunConfig
 from ..experiments.record import write_atomically
@@ -102,7 +103,7 @@ def _timed_ticks(cohort: Cohort) -> float:
 
 
 def _timed_episodes(cohort: Cohort, threads: int) -> float:
-    plan, policies = cohort.plan, cohort.policies()
+    plan, policies = cohort.plan, cohort_state.policies(cohort)
     roles = ["target"] * plan.eval_episodes + ["source"] * plan.eval_source_episodes
     bodies = [(task, role) for task in cohort.tasks for role in roles]
     domain = pairs.open_bodies(bodies, [(0, number) for number in range(len(bodies))], threads, padded=plan.padded)

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..errors import OffdynError
 from ..experiments.checks import check
-from ..experiments.config import RunConfig, Schedule
+from ..experiments.config import RunConfig
+from ..experiments.schedule import Schedule
 
 WATCHED = ("eval_interval", "log_interval", "checkpoint_interval")
 FIRST_ROWS = 10  # of a budget too small for minimum_rows, at most one in so many rows is gathered before learning

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ..experiments.train import JOBS_AT_ONCE
+
 SERVICE = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"  # where a program looks for the service; the user's own, if it is set
 WORKERS_ON_A_GPU = 4
@@ -35,6 +37,7 @@ def shared(workers: int, say: Callable[[str], None]) -> Iterator[dict[str, str]]
     if workers == 1:
         yield environment
         return
+    environment[JOBS_AT_ONCE] = str(workers)
     # Each process takes what it needs, where JAX alone would take three quarters of the memory.
     environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if PIPES in os.environ:

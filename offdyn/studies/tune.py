@@ -12,9 +12,10 @@ from typing import Any
 import yaml
 
 from ..errors import OffdynError, unknown
-from ..experiments.config import RunConfig, Schedule, build, with_first_phases
+from ..experiments.config import RunConfig, build, with_first_phases
 from ..experiments.progress import Progress, Quiet
 from ..experiments.record import RunFolder, write_atomically
+from ..experiments.schedule import Schedule
 from ..experiments.trainer import Stop, Stopped
 from ..learning.sac import Sac
 from ..methods.recipes import recipe

@@ -26,6 +26,7 @@ import numpy as np
 from offdyn.data.replay import unpack
 from offdyn.data.rows import pack
 from offdyn.domains import pairs
+from offdyn.experiments import cohort_state
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build
 from offdyn.experiments.evaluate import evaluate
@@ -199,7 +200,13 @@ def check(cohort: Cohort, index: int, asked: argparse.Namespace) -> list[dict[st
 def write_curves(cohort: Cohort, out: Path, done: int, wall: float, asked: argparse.Namespace) -> None:
     """A line per run: returns of fresh episodes, and the notes' means since the last line."""
     seen = evaluate(
-        cohort.policies(), cohort.tasks, cohort.seeds, asked.episodes, 0, index=cohort.clock, threads=asked.threads
+        cohort_state.policies(cohort),
+        cohort.tasks,
+        cohort.seeds,
+        asked.episodes,
+        0,
+        index=cohort.clock,
+        threads=asked.threads,
     )
     means = cohort.drain() / max(1, done)
     say(f"step {cohort.clock}: target returns {np.round(seen.target_returns.mean(1)).tolist()}")
@@ -221,7 +228,7 @@ def write_curves(cohort: Cohort, out: Path, done: int, wall: float, asked: argpa
 def save(cohort: Cohort, folder: Path, progress: dict[str, Any]) -> None:
     """All that `load` needs; what a kill leaves half done is not looked at."""
     folder.mkdir(parents=True, exist_ok=True)
-    state, host, rows = cohort.save()
+    state, host, rows = cohort_state.save(cohort)
     segments = progress["segments"]
     np.savez(folder / f"rows-{segments}.npz", **rows)
     progress["segments"] = segments + 1
@@ -237,7 +244,7 @@ def load(cohort: Cohort, folder: Path) -> dict[str, Any]:
         state = {name: file[name] for name in file.files if name != "text"}
         said = json.loads(file["text"].tobytes())
     segments = [dict(np.load(folder / f"rows-{i}.npz")) for i in range(said["progress"]["segments"])]
-    cohort.load(state, said["host"], segments)
+    cohort_state.load(cohort, state, said["host"], segments)
     say(f"goes on at step {cohort.clock}")
     return said["progress"]
 

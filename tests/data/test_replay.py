@@ -9,6 +9,7 @@ from scipy import stats
 from offdyn.data.replay import Moments, Replay, no_moments, unpack
 from offdyn.data.rows import pack, row_width
 from offdyn.domains.domain import Rows
+from offdyn.experiments import cohort_state
 from offdyn.experiments.cohorts import Cohort, capacities
 from offdyn.experiments.evaluate import Policy
 from offdyn.experiments.record import RunFolder
@@ -125,7 +126,7 @@ def test_a_cohorts_moments_are_those_of_all_rows_it_ever_stored(cohort):
 def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_path):
     seen = np.random.default_rng(5).normal((50.0, -3.0), (10.0, 0.1), (LANES, BODIES, 2)).astype(np.float32)
     source, target, _ = cohort.programs.act(cohort.keys, cohort.lanes, seen, seen[:, :1], np.int32(7))
-    policies = cohort.policies()
+    policies = cohort_state.policies(cohort)
     for lane, run in enumerate(cohort.runs):
         moments = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf[lane], float), cohort.lanes.moments)
         normal = (seen[lane] - moments.mean) / np.sqrt(moments.spread / moments.rows)

@@ -27,7 +27,7 @@ def policies() -> Policies:
 def children(monkeypatch):
     """Two of them, as beside a GPU."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    evaluator = Evaluator(TASKS, SEEDS, threads=1, padded=True, processes=2)
+    evaluator = Evaluator(TASKS, SEEDS, threads=2, padded=True)
     assert [lanes.tolist() for lanes in evaluator.lanes] == [[0, 2], [1]]
     yield evaluator
     evaluator.close()
@@ -57,7 +57,7 @@ def test_a_child_loads_no_jax():
 
 
 def test_without_a_gpu_there_are_no_children():
-    evaluator = Evaluator(TASKS, SEEDS, threads=1, padded=True, processes=2)
+    evaluator = Evaluator(TASKS, SEEDS, threads=2, padded=True)
     assert not evaluator.children
     assert evaluator(policies(), **WANTED).target_returns.shape == (3, 2)
     evaluator.close()

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 
 from offdyn.data.datasets import save
 from offdyn.errors import OffdynError
+from offdyn.experiments import cohort_state
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build, with_first_phases
 from offdyn.methods.recipes import METHODS, RECIPES
@@ -55,7 +56,7 @@ def test_the_dataset_is_one_copy_for_all_lanes_and_stays_out_of_the_checkpoints(
     assert cohort.experience.target.shape == (3, 48, 8)
     for _ in range(10):
         cohort.tick()
-    assert set(cohort.save()[2]) == {"target", "target_flags"}
+    assert set(cohort_state.save(cohort)[2]) == {"target", "target_flags"}
 
 
 def test_what_is_learned_from_a_dataset_is_what_is_learned_from_a_replay_that_holds_it(data: str) -> None:
@@ -86,7 +87,7 @@ def test_normalised_observations_use_the_datasets_statistics_and_keep_them(data:
     for _ in range(8):
         cohort.tick()
     np.testing.assert_allclose(cohort.lanes.moments.mean[0], expected.mean(0), atol=0.01)
-    np.testing.assert_allclose(cohort.policies().deviation[0, 0], expected.std(0), rtol=0.02)
+    np.testing.assert_allclose(cohort_state.policies(cohort).deviation[0, 0], expected.std(0), rtol=0.02)
 
 
 @pytest.mark.parametrize("method", RECIPES_ON_DATA)

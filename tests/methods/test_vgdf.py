@@ -10,6 +10,7 @@ import pytest
 
 from offdyn.data.replay import Moments, Replay, unpack
 from offdyn.errors import OffdynError
+from offdyn.experiments.cohort_state import policies
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build
 from offdyn.learning import sac as core
@@ -220,7 +221,7 @@ def actions(cohort: Cohort) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What is done in the source, in the target and in a test."""
     states = np.ones((1, 1, 2), np.float32)
     source, target, _ = cohort.programs.act(cohort.keys, cohort.lanes, states, states, np.int32(0))
-    return np.asarray(source), np.asarray(target), cohort.policies()(states)
+    return np.asarray(source), np.asarray(target), policies(cohort)(states)
 
 
 def saying(policy: Trained, mean: float) -> Trained:

@@ -34,6 +34,7 @@ def test_the_service_runs_while_the_jobs_do(machine: Path) -> None:
         assert asked(machine) == [["-d", pipes]]
         assert Path(pipes).is_dir()
         assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+        assert environment[sharing.JOBS_AT_ONCE] == "3"
     assert asked(machine)[1:] == [["quit", pipes]]
     assert not Path(pipes).exists()
     assert said == []

@@ -1,0 +1,115 @@
+"""What goes into and out of a cohort: an earlier run's networks, policies to evaluate, agents, all a resume needs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..data.replay import Moments
+from ..data.rows import row_width
+from ..domains import pairs
+from ..errors import OffdynError
+from .cohorts import Cohort
+from .evaluate import Policies, Spread
+from .failures import Failures
+from .leaves import fill_leaves, matching, named_leaves
+from .memory import capacities
+from .programs import Experience
+
+
+def start(cohort: Cohort, starts: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+    """Some lanes go on with the networks of earlier runs, by their names in agent.safetensors."""
+    now = {"agent": cohort.lanes.agent, "moments": cohort.lanes.moments}
+    filled = {}
+    for name, leaf in named_leaves(now).items():
+        of_lanes = np.array(leaf)
+        # A temperature that is not tuned is this run's setting, not the earlier run's.
+        if "log_temperature" not in name or cohort.runs[0].sac.tune_temperature:
+            for lane, arrays in starts.items():
+                of_lanes[lane] = matching(name, arrays, of_lanes[lane])
+        filled[name] = of_lanes
+    cohort.lanes = cohort.lanes._replace(**fill_leaves(now, filled))
+
+
+def policies(cohort: Cohort) -> Policies:
+    """A copy of the mean policies on the host."""
+    lanes = cohort.settled
+    arrays = [np.array(array) for array in lanes.agent.actor.value]
+    actions = cohort.spec.action_size
+    weights, biases = arrays[0::2], [bias[:, None] for bias in arrays[1::2]]
+    bounds = np.stack([np.asarray(bound) for bound in (lanes.sac.log_std_low, lanes.sac.log_std_high)])
+    spread = Spread(np.ascontiguousarray(weights[-1][..., actions:]), biases[-1][..., actions:], bounds.T)
+    weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
+    mean = deviation = None
+    if lanes.moments is not None:
+        mean = np.array(lanes.moments.mean)[:, None]
+        deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
+    return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation, spread)
+
+
+def agent_arrays(cohort: Cohort, lane: int) -> dict[str, np.ndarray]:
+    """One run's networks and optimisers by name, and what its observations are normalised by."""
+    lanes = cohort.settled
+    tree = {"agent": lanes.agent, "learned": lanes.learned, "moments": lanes.moments}
+    return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
+
+
+def save(cohort: Cohort) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, np.ndarray]]:
+    """(state, counters, new rows) for a checkpoint; the new rows stay new until `cohort.saved` is called."""
+    state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(cohort.settled).items()}
+    state |= {f"physics/{name}": array for name, array in cohort.domain.save().items()}
+    state["running_return"] = cohort.running_return.copy()
+    host = {
+        "clock": cohort.clock,
+        "source_rows": cohort.source_rows,
+        "target_rows": cohort.target_rows,
+        "updates": cohort.updates,
+        "failures": [[lane, *failure] for lane, failure in cohort.failures.items()],
+        "finished": cohort.finished,
+        "learned_at": cohort.learned_at,
+        "playing": cohort.playing,
+        "target_returns": cohort.target_returns,
+        "source_data": None if cohort.source_data is None else cohort.source_data.sha256,
+    }
+    rows = {}
+    for name, pending in (("source", cohort.new_rows), ("target", cohort.new_target_rows)):
+        if pending:
+            rows[name] = np.concatenate([new for new, _ in pending], axis=1)
+            rows[f"{name}_flags"] = np.concatenate([flags for _, flags in pending], axis=1)
+    return state, host, rows
+
+
+def load(
+    cohort: Cohort, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]
+) -> None:
+    """Go on exactly where `save` was called; in environments of one's own, with new episodes."""
+    if cohort.source_data is not None and host["source_data"] != cohort.source_data.sha256:
+        raise OffdynError(
+            f"{cohort.plan.source_data}: not the dataset this training began with (sha256 "
+            f"{cohort.source_data.sha256[:12]}, was {host['source_data'][:12]}); put that one back to resume"
+        )
+    cohort.lanes = fill_leaves(cohort.lanes, {k[6:]: v for k, v in state.items() if k.startswith("lanes/")})
+    cohort.domain.load({k[8:]: v for k, v in state.items() if k.startswith("physics/")})
+    cohort.running_return = state["running_return"].copy()
+    cohort.clock, cohort.updates = host["clock"], host["updates"]
+    cohort.source_rows, cohort.target_rows = host["source_rows"], host["target_rows"]
+    cohort.failures = Failures({lane: (quantity, at) for lane, quantity, at in host["failures"]})
+    cohort.finished = [(lane, role, value) for lane, role, value in host["finished"]]
+    cohort.learned_at, cohort.playing = host.get("learned_at"), host.get("playing", False)
+    cohort.target_returns = [(lane, value) for lane, value in host.get("target_returns", [])]
+    if isinstance(cohort.domain, pairs.OwnBodies):
+        cohort.running_return[:], cohort.playing = 0.0, False
+    rings = []
+    for name, capacity in zip(("source", "target"), capacities(cohort.plan), strict=True):
+        ring = np.zeros((cohort.lanes_count, capacity, row_width(cohort.spec)), np.float32)
+        position = 0
+        for segment in segments:
+            if name in segment:
+                new = segment[name]
+                ring[:, (position + np.arange(new.shape[1])) % capacity] = new
+                position += new.shape[1]
+        rings.append(cohort.devices.deal(ring))
+    cohort.experience = Experience(*rings)
+    if cohort.source_data is not None:
+        cohort.experience = cohort.experience._replace(source=cohort.devices.share(cohort.source_data.rows))
