@@ -150,17 +150,21 @@ class Cohort:
             ids = np.concatenate((ids, self.target_ids))
         chosen = self._choose(ids, self.clock)
         if self.may_learn and self.learned_at != self.clock:
-            self._keep()
-            self.lanes = self.programs.learn(
-                self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), self.alive
-            )
-            self.updates += self.plan.updates_per_tick
+            self.learn()
             self.learned_at = self.clock
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
         self._step(ids, actions[: len(ids)])
         self.clock += self.plan.tick
+
+    def learn(self) -> None:
+        """Send the device to the updates of one tick."""
+        self._keep()
+        self.lanes = self.programs.learn(
+            self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), self.alive
+        )
+        self.updates += self.plan.updates_per_tick
 
     def play(self) -> None:
         """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""

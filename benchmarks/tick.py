@@ -1,0 +1,141 @@
+"""Where the time of a training's tick goes, part by part, alone and beside an evaluation.
+
+    python benchmarks/tick.py [--tasks TASK ...] [--seeds 5] [--threads N] [--seconds 10] [--set precision=bfloat16]
+        [--out FILE.json]
+
+One cohort of PAR, all tasks and seeds in one program: robots of different sizes need padded=true, as by default here.
+A tick is ten source steps of every run; parts that wait for the device say so. What a tick takes beyond `updates
+alone`, the device waits for the host.
+"""
+
+import argparse
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from offdyn.domains.tasks import TASKS, reference
+from offdyn.experiments import cohort_state
+from offdyn.experiments.cohorts import Cohort
+from offdyn.experiments.config import build, group
+from offdyn.experiments.devices import offer_every_core
+from offdyn.experiments.evaluator import Evaluator
+from offdyn.experiments.record import surroundings
+from offdyn.experiments.train import default_threads
+
+PUBLISHED = [name for name, task in TASKS.items() if reference(task)]
+ORDER = ("tick", "send observations, draw actions", "send updates", "wait for actions", "step and store")
+ORDER += ("of that, bodies", "of that, store", "updates alone", "evaluation, s")
+PARTS = {"_choose": "send observations, draw actions", "_step": "step and store", "_store": "of that, store"}
+
+
+class Parts:
+    """Seconds spent in parts of a tick, each named once."""
+
+    def __init__(self) -> None:
+        self.spent: Counter[str] = Counter()
+
+    def time(self, owner: Any, name: str, label: str) -> None:
+        call: Callable[..., Any] = getattr(owner, name)
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return call(*arguments, **named)
+            finally:
+                self.spent[label] += time.perf_counter() - started
+
+        setattr(owner, name, timed)
+
+
+def ticks(cohort: Cohort, parts: Parts, seconds: float) -> dict[str, float]:
+    """Milliseconds of a tick and of its parts, the mean over so many seconds."""
+    parts.spent.clear()
+    started, count = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        cohort.tick()
+        count += 1
+    jax.block_until_ready(cohort.lanes)
+    whole = time.perf_counter() - started
+    return {"tick": 1e3 * whole / count} | {name: 1e3 * spent / count for name, spent in parts.spent.items()}
+
+
+def beside_evaluations(cohort: Cohort, parts: Parts, evaluator: Evaluator, seconds: float) -> dict[str, float]:
+    """The same while policies are evaluated again and again, and the seconds that one evaluation took."""
+    plan, policies, over = cohort.plan, cohort_state.policies(cohort), threading.Event()
+    took: list[float] = []
+
+    def evaluate() -> None:
+        while not over.is_set():
+            started = time.perf_counter()
+            evaluator(policies, plan.eval_episodes, plan.eval_source_episodes, index=len(took))
+            took.append(time.perf_counter() - started)
+
+    evaluation = threading.Thread(target=evaluate)
+    evaluation.start()
+    found = ticks(cohort, parts, seconds)
+    over.set()
+    while evaluation.is_alive():  # the last one has company to its end, too
+        cohort.tick()
+    return found | {"evaluation, s": sum(took) / len(took)}
+
+
+def updates_alone(cohort: Cohort, seconds: float) -> float:
+    """Milliseconds that the device needs for the updates of a tick, sent without waiting for any."""
+    started, count = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        for _ in range(5):
+            cohort.learn()
+            count += 1
+        jax.block_until_ready(cohort.lanes)
+    return 1e3 * (time.perf_counter() - started) / count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=PUBLISHED)
+    parser.add_argument("--seeds", type=int, default=5, help="of each task")
+    parser.add_argument("--threads", type=int, help="for the bodies; default: what a training takes")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--set", nargs="*", default=[], metavar="SETTING=VALUE")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    offer_every_core()
+    settings = {"padded": "true"} | dict(each.split("=") for each in asked.set)
+    runs = [build(task, "par", "paper", seed, settings)[0] for task in asked.tasks for seed in range(asked.seeds)]
+    if len(group(runs)) > 1:
+        parser.error("these runs cannot share a program: name tasks of one robot, or leave padded=true")
+    threads = asked.threads or default_threads()
+    cohort = Cohort(runs, threads)
+    while not cohort.updates:
+        cohort.tick()
+    parts = Parts()
+    for name, label in PARTS.items():
+        parts.time(cohort, name, label)
+    parts.time(cohort.domain, "step", "of that, bodies")
+    parts.time(cohort.programs, "learn", "send updates")
+    parts.time(jax, "device_get", "wait for actions")
+    found = {"alone": ticks(cohort, parts, asked.seconds)}
+    evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, cohort.plan.padded)
+    found["beside evaluations"] = beside_evaluations(cohort, parts, evaluator, asked.seconds)
+    evaluator.close()
+    cohort.domain.close()
+    found["alone"]["updates alone"] = updates_alone(cohort, asked.seconds / 3)
+    print(f"{len(runs)} runs, {threads} threads, {len(evaluator.children)} processes that evaluate; ms of a tick:")
+    for name in ORDER:
+        values = (found[column].get(name) for column in found)
+        print(f"{name:34s}" + "".join(f"{value:12.2f}" if value is not None else 12 * " " for value in values))
+    if asked.out:
+        about = {"command": " ".join(["benchmarks/tick.py", *sys.argv[1:]]), "runs": len(runs), "threads": threads}
+        about |= {"processes": len(evaluator.children), "milliseconds": found, "surroundings": surroundings(threads)}
+        asked.out.write_text(json.dumps(about, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
