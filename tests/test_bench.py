@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
-from offdyn.bench import floors, physics, training, updates, whole
+from offdyn.bench import floors, learner, physics, training, updates, whole
 from offdyn.bench.table import table
 from offdyn.cli import main
 from offdyn.domains.robots import ROBOTS
@@ -128,20 +129,27 @@ def test_the_floor_of_an_update_counts_its_products_and_parameters() -> None:
     assert moved == 4 * (7 * (of_actor + 2 * of_critic + of_encoders) + 2 * 2 * of_critic)
 
 
-def test_an_update_counts_with_its_fastest_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("platform", "in_a_row"), [("cpu", 1), ("gpu", 10)])
+def test_an_update_counts_with_its_fastest_turn(platform: str, in_a_row: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[int] = []
+
     class Learner:
-        lanes, robot, compile_seconds = 4, "hopper", 1.0
+        lanes, robot, updates, compile_seconds = 4, "hopper", 10, 1.0
+        seconds_per_update = learner.Learner.seconds_per_update
         spec = ROBOTS["hopper"].spec
         config = build("hopper-big-head", "par", "paper", 0)[0]
 
         class devices:
             count = 1
 
-        def tick(self) -> None: ...
+        def tick(self, in_a_row: int) -> None:
+            turns.append(in_a_row)
 
-    taken = iter([0.5, 0.1, 0.3])
-    monkeypatch.setattr(updates, "seconds_of", lambda tick: next(taken))
+    taken = iter([0.5 * in_a_row, 0.1 * in_a_row, 0.3 * in_a_row])
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    monkeypatch.setattr(learner, "seconds_of", lambda turn: (turn(), next(taken))[1])
     found = updates.measure(Learner(), floors.Rates(1e11, 1e10), repeats=3)  # type: ignore[arg-type]
+    assert turns == 3 * [in_a_row]
     assert found["milliseconds"] == pytest.approx(10.0)
     assert found["run_updates_per_second"] == pytest.approx(400.0)
     assert found["share_of_floor"] == pytest.approx(max(found[f"{k}_floor_milliseconds"] for k in KINDS) / 10.0)
