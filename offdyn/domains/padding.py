@@ -10,7 +10,7 @@ from .domain import Rows
 from .simulator import Simulator
 from .tasks import Task
 
-# At least as large as the largest robot (the ant's 27 and 8), and multiples of 8: products of other sizes are slower.
+# Those of the largest robot, the ant, 27 and 8, rounded up to multiples of 8.
 OBSERVATION_SIZE, ACTION_SIZE = 32, 8
 
 

@@ -104,7 +104,7 @@ class Layout(NamedTuple):
         """x.sum(0), never in less than float32."""
         if x.dtype != jnp.bfloat16:
             return x.sum(0)
-        # As a product it takes a GPU a third of the time; with one row of ones XLA would make it a sum again.
+        # As a product, since a GPU's sums down the columns are slow; of eight rows, lest XLA make one row a sum again.
         return jnp.matmul(jnp.ones((8, len(x)), x.dtype), x, preferred_element_type=jnp.float32)[0]
 
     def rounded(self, x: jax.Array) -> jax.Array:
