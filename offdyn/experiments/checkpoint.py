@@ -197,9 +197,14 @@ class CohortFolder:
         except SafetensorError as error:
             raise Damaged(f"{self.path / file} is damaged ({error})") from None
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows are to stay when the runs are done."""
+        return bool(self._about()["keep_replay"])
+
     def keep_rows(self, rows: Mapping[str, np.ndarray]) -> None:
-        """Those since the last checkpoint, where rows are to stay when the runs are done."""
-        if rows and self._about()["keep_replay"]:
+        """Those since the last checkpoint."""
+        if rows:
             self._write_segment(_segment(len(self._segments)), to_bytes(dict(rows)))
 
     def finish(self) -> None:
@@ -208,7 +213,7 @@ class CohortFolder:
             shutil.rmtree(step, ignore_errors=True)
         for manifest in (NEWEST, PREVIOUS):
             (self.path / manifest).unlink(missing_ok=True)
-        if not self._about()["keep_replay"]:
+        if not self.keeps_rows:
             shutil.rmtree(self.path / "segments", ignore_errors=True)
         self.unlock()
 

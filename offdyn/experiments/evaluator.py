@@ -1,7 +1,8 @@
 """Evaluation beside a training on a GPU, in processes of its own: in one process the two would wait for each other.
 
-A child gets its lanes' tasks once and then, for each evaluation, their policies; it gives back the returns. What goes
-through the pipes is JSON and safetensors, each after its length. `python -m offdyn.experiments.evaluator` is a child.
+A child gets all lanes' tasks once and then one lane's policy at a time, whichever is next; it gives back the returns.
+What goes through the pipes is JSON and safetensors, each after its length. A child is
+`python -m offdyn.experiments.evaluator`.
 """
 
 import json
@@ -10,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
@@ -33,21 +35,19 @@ class Evaluator:
         import jax  # not in a child, which needs no device
 
         own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
-        # As many cores as training's own bodies have, which are half of all.
         count = 0 if own or jax.default_backend() == "cpu" else min(len(tasks), threads, MOST_PROCESSES)
-        # Dealt out in turn, so that every child has some of each robot.
-        self.lanes = [np.arange(number, len(tasks), count) for number in range(count)]
-        self.children = [self._begin(lanes) for lanes in self.lanes]
+        self.children = [self._begin() for _ in range(count)]
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children
+        self.spent = np.zeros(len(tasks))  # seconds that each lane's newest evaluation took
 
-    def _begin(self, lanes: np.ndarray) -> "subprocess.Popen[bytes]":
+    def _begin(self) -> "subprocess.Popen[bytes]":
         # Many small products go faster without threads.
         surroundings = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         command = [sys.executable, "-m", __name__]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=surroundings)
         about = {
-            "tasks": [self.tasks[lane].to_mapping() for lane in lanes],
-            "seeds": [self.seeds[lane] for lane in lanes],
+            "tasks": [task.to_mapping() for task in self.tasks],
+            "seeds": list(self.seeds),
             "padded": self.padded,
         }
         _write(child.stdin, json.dumps(about).encode())
@@ -65,17 +65,27 @@ class Evaluator:
         }
         if not self.children:
             return evaluate(policies, self.tasks, self.seeds, threads=self.threads, padded=self.padded, **wanted)
-        parts = list(self.pool.map(lambda number: self._ask(number, policies, wanted), range(len(self.children))))
-        order = np.argsort(np.concatenate(self.lanes))
-        joined = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+        # Those that took longest come first: the last ones to end are then short, and the children end together.
+        waiting = iter(np.argsort(-self.spent, kind="stable").tolist())
+        parts: dict[int, dict[str, np.ndarray]] = {}
+
+        def serve(child: "subprocess.Popen[bytes]") -> None:
+            for lane in waiting:
+                started = time.perf_counter()
+                parts[lane] = self._ask(child, policies.stacked(np.array([lane])), {"lane": lane, **wanted})
+                self.spent[lane] = time.perf_counter() - started
+
+        list(self.pool.map(serve, self.children))
+        joined = {name: np.concatenate([parts[lane][name] for lane in sorted(parts)]) for name in parts[0]}
         held_out = (joined["held_out_rows"], joined["held_out_weight"]) if "held_out_rows" in joined else None
         return Evaluation(joined["target_returns"], joined["source_returns"], held_out)
 
-    def _ask(self, number: int, policies: Policies, wanted: dict[str, Any]) -> dict[str, np.ndarray]:
-        child = self.children[number]
+    def _ask(
+        self, child: "subprocess.Popen[bytes]", policy: dict[str, np.ndarray], wanted: dict[str, Any]
+    ) -> dict[str, np.ndarray]:
         try:
             _write(child.stdin, json.dumps(wanted).encode())
-            _write(child.stdin, save(policies.stacked(self.lanes[number])))
+            _write(child.stdin, save(policy))
             return load(_read(child.stdout))
         except (OSError, EOFError):
             raise OffdynError(
@@ -118,7 +128,8 @@ def main() -> None:
         while True:
             wanted = json.loads(_read(sys.stdin.buffer))
             policies = Policies.from_stacked(load(_read(sys.stdin.buffer)))
-            done = evaluate(policies, tasks, about["seeds"], threads=1, padded=about["padded"], **wanted)
+            lane = slice(wanted["lane"], wanted.pop("lane") + 1)
+            done = evaluate(policies, tasks[lane], about["seeds"][lane], threads=1, padded=about["padded"], **wanted)
             arrays = {"target_returns": done.target_returns, "source_returns": done.source_returns}
             if done.held_out is not None:
                 arrays |= {"held_out_rows": done.held_out[0], "held_out_weight": done.held_out[1]}

@@ -191,7 +191,8 @@ class Trainer:
                 folder.write_json("final.json", folder.summary(final.target_returns[lane]))
             elif len(trained):
                 folder.write_json("final.json", folder.summary(trained) | {"final_of": "training episodes"})
-        self.disk.keep_rows(cohort_state.save(cohort)[2])
+        if self.disk.keeps_rows:
+            self.disk.keep_rows(cohort_state.save(cohort)[2])
         self._write_provenance("finished")
         self.disk.finish()
 

@@ -28,7 +28,7 @@ def children(monkeypatch):
     """Two of them, as beside a GPU."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     evaluator = Evaluator(TASKS, SEEDS, threads=2, padded=True)
-    assert [lanes.tolist() for lanes in evaluator.lanes] == [[0, 2], [1]]
+    assert len(evaluator.children) == 2
     yield evaluator
     evaluator.close()
     assert all(child.returncode is not None for child in evaluator.children)
