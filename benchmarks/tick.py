@@ -1,15 +1,16 @@
 """Where the time of a training's tick goes, part by part, alone and beside an evaluation.
 
-    python benchmarks/tick.py [--tasks TASK ...] [--seeds 5] [--threads N] [--seconds 10] [--set precision=bfloat16]
+    python benchmarks/tick.py [--tasks TASK ...] [--seeds 5] [--threads N ...] [--seconds 10] [--set precision=bfloat16]
         [--out FILE.json]
 
 One cohort of PAR, all tasks and seeds in one program: robots of different sizes need padded=true, as by default here.
 A tick is ten source steps of every run; parts that wait for the device say so. What a tick takes beyond `updates
-alone`, the device waits for the host.
+alone`, the device waits for the host. With several --threads the columns come once for each.
 """
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from offdyn.domains.tasks import TASKS, reference
 from offdyn.experiments import cohort_state
@@ -31,7 +33,7 @@ from offdyn.experiments.train import default_threads
 
 PUBLISHED = [name for name, task in TASKS.items() if reference(task)]
 ORDER = ("tick", "send observations, draw actions", "send updates", "wait for actions", "step and store")
-ORDER += ("of that, bodies", "of that, store", "updates alone", "evaluation, s")
+ORDER += ("of that, bodies", "of that, store", "updates alone", "evaluation, s", "cores busy", "cores taken away")
 PARTS = {"_choose": "send observations, draw actions", "_step": "step and store", "_store": "of that, store"}
 
 
@@ -54,16 +56,24 @@ class Parts:
         setattr(owner, name, timed)
 
 
+def cores() -> np.ndarray:
+    """Seconds so far that this machine's cores were busy, and that another machine on the same cores took; on Linux."""
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return np.array([user + nice + system + interrupts + soft, stolen]) / os.sysconf("SC_CLK_TCK")
+
+
 def ticks(cohort: Cohort, parts: Parts, seconds: float) -> dict[str, float]:
     """Milliseconds of a tick and of its parts, the mean over so many seconds."""
     parts.spent.clear()
-    started, count = time.perf_counter(), 0
+    started, count, before = time.perf_counter(), 0, cores()
     while time.perf_counter() - started < seconds:
         cohort.tick()
         count += 1
     jax.block_until_ready(cohort.lanes)
     whole = time.perf_counter() - started
-    return {"tick": 1e3 * whole / count} | {name: 1e3 * spent / count for name, spent in parts.spent.items()}
+    busy, taken = (cores() - before) / whole
+    found = {"tick": 1e3 * whole / count, "cores busy": busy, "cores taken away": taken}
+    return found | {name: 1e3 * spent / count for name, spent in parts.spent.items()}
 
 
 def beside_evaluations(cohort: Cohort, parts: Parts, evaluator: Evaluator, seconds: float) -> dict[str, float]:
@@ -87,21 +97,22 @@ def beside_evaluations(cohort: Cohort, parts: Parts, evaluator: Evaluator, secon
 
 
 def updates_alone(cohort: Cohort, seconds: float) -> float:
-    """Milliseconds that the device needs for the updates of a tick, sent without waiting for any."""
-    started, count = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
+    """Milliseconds that the device needs for the updates of a tick, sent without waiting for any; the fastest turn."""
+    started, turns = time.perf_counter(), []
+    while time.perf_counter() - started < seconds or not turns:
+        began = time.perf_counter()
         for _ in range(5):
             cohort.learn()
-            count += 1
         jax.block_until_ready(cohort.lanes)
-    return 1e3 * (time.perf_counter() - started) / count
+        turns.append(time.perf_counter() - began)
+    return 1e3 * min(turns) / 5
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", default=PUBLISHED)
     parser.add_argument("--seeds", type=int, default=5, help="of each task")
-    parser.add_argument("--threads", type=int, help="for the bodies; default: what a training takes")
+    parser.add_argument("--threads", type=int, nargs="+", help="for the bodies; default: what a training takes")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--set", nargs="*", default=[], metavar="SETTING=VALUE")
     parser.add_argument("--out", type=Path)
@@ -111,29 +122,37 @@ def main() -> None:
     runs = [build(task, "par", "paper", seed, settings)[0] for task in asked.tasks for seed in range(asked.seeds)]
     if len(group(runs)) > 1:
         parser.error("these runs cannot share a program: name tasks of one robot, or leave padded=true")
-    threads = asked.threads or default_threads()
-    cohort = Cohort(runs, threads)
+    several = asked.threads or [default_threads()]
+    cohort = Cohort(runs, several[0])
     while not cohort.updates:
         cohort.tick()
+    cohort.kept = cohort.programs.keep(cohort.lanes, cohort.kept, cohort.alive)  # compiled now, not while it is timed
     parts = Parts()
     for name, label in PARTS.items():
         parts.time(cohort, name, label)
-    parts.time(cohort.domain, "step", "of that, bodies")
     parts.time(cohort.programs, "learn", "send updates")
     parts.time(jax, "device_get", "wait for actions")
-    found = {"alone": ticks(cohort, parts, asked.seconds)}
-    evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, cohort.plan.padded)
-    found["beside evaluations"] = beside_evaluations(cohort, parts, evaluator, asked.seconds)
-    evaluator.close()
+    found: dict[str, dict[str, float]] = {}
+    for threads in several:
+        cohort.domain.close()
+        cohort.domain = cohort._open_bodies(threads)
+        parts.time(cohort.domain, "step", "of that, bodies")
+        found[f"{threads} alone"] = ticks(cohort, parts, asked.seconds)
+        evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, cohort.plan.padded)
+        found[f"{threads} beside"] = beside_evaluations(cohort, parts, evaluator, asked.seconds)
+        evaluator.close()
     cohort.domain.close()
-    found["alone"]["updates alone"] = updates_alone(cohort, asked.seconds / 3)
-    print(f"{len(runs)} runs, {threads} threads, {len(evaluator.children)} processes that evaluate; ms of a tick:")
+    found[f"{several[0]} alone"]["updates alone"] = updates_alone(cohort, asked.seconds / 3)
+    print(
+        f"{len(runs)} runs, {len(evaluator.children)} processes that evaluate; ms of a tick by threads of the bodies:"
+    )
+    print(34 * " " + "".join(f"{column:>12s}" for column in found))
     for name in ORDER:
         values = (found[column].get(name) for column in found)
         print(f"{name:34s}" + "".join(f"{value:12.2f}" if value is not None else 12 * " " for value in values))
     if asked.out:
-        about = {"command": " ".join(["benchmarks/tick.py", *sys.argv[1:]]), "runs": len(runs), "threads": threads}
-        about |= {"processes": len(evaluator.children), "milliseconds": found, "surroundings": surroundings(threads)}
+        about = {"command": " ".join(["benchmarks/tick.py", *sys.argv[1:]]), "runs": len(runs), "milliseconds": found}
+        about |= {"surroundings": surroundings(several[0])}
         asked.out.write_text(json.dumps(about, indent=2) + "\n")
 
 

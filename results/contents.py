@@ -148,7 +148,8 @@ def _times(runs: Sequence[Run]) -> str:
     lanes = sorted({int(run.provenance.get("lanes_in_cohort", 1)) for run in runs})
     if not seconds:
         return "time not noted"
-    return f"a run took {min(seconds):.0f} to {max(seconds):.0f} seconds, {_span(lanes)} in one program"
+    least, most = f"{min(seconds):.0f}", f"{max(seconds):.0f}"
+    return f"a run took {least if least == most else f'{least} to {most}'} seconds, {_span(lanes)} in one program"
 
 
 def _span(numbers: Sequence[int]) -> str:

@@ -1,15 +1,13 @@
 """Robots of all sizes as if of one: zeros fill up what a robot lacks, and runs of all robots can share a program."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..types import Array, Present, Spec
 from .domain import Rows
-from .simulator import Simulator, threads_for
+from .simulator import Simulator
 from .tasks import Task
 
 # Those of the largest robot, the ant, 27 and 8, rounded up to multiples of 8.
@@ -33,37 +31,19 @@ def present(spec: Spec) -> Present:
     return Present(observation, action, np.float32(spec.initial_fan_in))
 
 
-def shares(loads: Sequence[float], threads: int) -> list[int]:
-    """So many threads dealt out among simulators of these loads, one to each and the next to who has most to do."""
-    given = [1] * len(loads)
-    for _ in range(threads - len(loads)):
-        most = max(range(len(loads)), key=lambda number: loads[number] / given[number])
-        given[most] += 1
-    return given
-
-
 class PaddedBodies:
-    """Bodies of several robots, as `Domain` asks: a simulator for each robot, and rows of one width.
-
-    With threads enough the simulators step side by side: one after the other, all threads would wait at the end of
-    each, and while it makes its rows.
-    """
+    """Bodies of several robots, as `Domain` asks: a simulator for each robot, and rows of one width."""
 
     def __init__(self, tasks: Sequence[Task], seeds: Sequence[tuple[int, ...]], threads: int | None = None) -> None:
         robots = list(dict.fromkeys(task.robot.name for task in tasks))
         self._robot = np.array([robots.index(task.robot.name) for task in tasks])  # of each body, by number
         self._place = np.zeros(len(tasks), np.int64)  # of each body in its robot's simulator
         self._simulators: list[Simulator] = []
-        members = [np.flatnonzero(self._robot == number).tolist() for number in range(len(robots))]
-        threads = threads or threads_for(len(tasks))
-        side_by_side = threads >= len(robots)
-        loads = [sum(tasks[body].robot.step_cost for body in bodies) for bodies in members]
-        given = shares(loads, threads) if side_by_side else [threads] * len(robots)
-        for bodies, share in zip(members, given, strict=True):
+        for number in range(len(robots)):
+            bodies = np.flatnonzero(self._robot == number).tolist()
             self._place[bodies] = np.arange(len(bodies))
             mine = [tasks[body] for body in bodies], [seeds[body] for body in bodies]
-            self._simulators.append(Simulator(*mine, threads=share))
-        self._pool = ThreadPoolExecutor(len(robots), "bodies") if side_by_side and len(robots) > 1 else None
+            self._simulators.append(Simulator(*mine, threads=threads))
         self._names = robots
         self.spec = padded(self._simulators[0].spec)
 
@@ -92,8 +72,9 @@ class PaddedBodies:
         observation, following = np.zeros((2, n, OBSERVATION_SIZE))
         action, reward = np.zeros((n, ACTION_SIZE)), np.zeros(n)
         terminated, truncated, diverged = np.zeros((3, n), bool)
-        for (simulator, at), rows in self._stepped(self._of(ids), ids, actions):
+        for simulator, at in self._of(ids):
             seen, acts = simulator.spec.observation_size, simulator.spec.action_size
+            rows = simulator.step(self._place[ids[at]], actions[at, :acts])
             observation[at, :seen], action[at, :acts], following[at, :seen] = (
                 rows.observation,
                 rows.action,
@@ -102,19 +83,6 @@ class PaddedBodies:
             reward[at] = rows.reward
             terminated[at], truncated[at], diverged[at] = rows.terminated, rows.truncated, rows.diverged
         return Rows(observation, action, reward, following, terminated, truncated, diverged)
-
-    def _stepped(
-        self, parts: list[tuple[Simulator, np.ndarray]], ids: np.ndarray, actions: np.ndarray
-    ) -> Iterable[tuple[tuple[Simulator, np.ndarray], Rows]]:
-        calls = [
-            partial(simulator.step, self._place[ids[at]], actions[at, : simulator.spec.action_size])
-            for simulator, at in parts
-        ]
-        if self._pool is None:
-            return zip(parts, [call() for call in calls], strict=True)
-        stepping = [self._pool.submit(call) for call in calls]
-        wait(stepping)  # for all, also where one of them refuses its actions
-        return zip(parts, [done.result() for done in stepping], strict=True)
 
     def _of(self, ids: np.ndarray) -> list[tuple[Simulator, np.ndarray]]:
         """Each simulator that has some of these bodies, and which of them."""
@@ -132,7 +100,5 @@ class PaddedBodies:
             simulator.load(mine)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
         for simulator in self._simulators:
             simulator.close()

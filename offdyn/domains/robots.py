@@ -34,7 +34,6 @@ class Robot:
     control_cost: float
     alive_bonus: float
     ends: Callable[[Array, Array], Array]  # (positions seen, velocities) -> bool
-    step_cost: float  # microseconds of one core; only beside the other robots' does it mean anything
     # The ant's way is measured at its torso, whose `xpos` lags `qpos` by one MuJoCo step; the others' way is qpos[0].
     measured_at_torso: bool = False
 
@@ -117,7 +116,6 @@ HALFCHEETAH = Robot(
     control_cost=0.1,
     alive_bonus=0.0,
     ends=_never,
-    step_cost=37.0,
 )
 
 HOPPER = Robot(
@@ -135,7 +133,6 @@ HOPPER = Robot(
     control_cost=1e-3,
     alive_bonus=1.0,
     ends=_hopper_ends,
-    step_cost=77.0,
 )
 
 WALKER = Robot(
@@ -153,7 +150,6 @@ WALKER = Robot(
     control_cost=1e-3,
     alive_bonus=1.0,
     ends=_walker_ends,
-    step_cost=113.0,
 )
 
 ANT = Robot(
@@ -171,7 +167,6 @@ ANT = Robot(
     control_cost=0.5,
     alive_bonus=1.0,
     ends=_ant_ends,
-    step_cost=274.0,
     measured_at_torso=True,
 )
 

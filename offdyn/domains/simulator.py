@@ -45,7 +45,7 @@ class Simulator:
         models = _compile(self.tasks, halve_margins)
         bodies, observation, action = len(tasks), self.spec.observation_size, self.spec.action_size
 
-        self._batch = Batch(models[0], nsim=bodies, nthread=threads or threads_for(bodies))
+        self._batch = Batch(models[0], nsim=bodies, nthread=threads or _threads_for(bodies))
         self._batch.set_models(models)
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         # Live views: a write is the body's state at its next step.
@@ -238,6 +238,6 @@ def _compile(tasks: Sequence[Task], halve_margins: bool) -> list[mujoco.MjModel]
     return [models[distinct.index(task)] for task in tasks]
 
 
-def threads_for(bodies: int) -> int:
+def _threads_for(bodies: int) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, bodies // BODIES_PER_THREAD))

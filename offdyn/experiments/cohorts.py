@@ -5,7 +5,6 @@ physics; the new rows are stored. The policy is never stale, only the newest row
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -14,9 +13,11 @@ import numpy as np
 from ..data.replay import no_moments
 from ..data.rows import pack, row_width
 from ..domains import pairs
-from ..domains.domain import NoBodies, Rows
+from ..domains.body_processes import BodyProcesses
+from ..domains.domain import NoBodies
+from ..domains.tasks import Task
 from .config import RunConfig
-from .devices import Devices
+from .devices import Devices, beside_a_gpu
 from .failures import Failures
 from .memory import capacities
 from .offline import SourceData, open_source
@@ -63,7 +64,6 @@ class Cohort:
         self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
         self.playing = False  # in the middle of a target episode with a frozen policy
         self.failures = Failures()
-        self.sender = ThreadPoolExecutor(1, "learning")  # the thread that sends updates to the device
         self.kept: Lane | None = None  # the lanes as they were when last known to be well
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
@@ -94,10 +94,12 @@ class Cohort:
         if self.plan.acts_in_target:
             bodies += [(task, "target") for task, _ in lanes]
             starts += [(seed, TARGET, 0) for _, seed in lanes]
-        processes = self.plan.env_processes
+        robots = [(task, role) for task, role in bodies if isinstance(task, Task)]
         domain: Any = NoBodies(self.spec)
-        if bodies:
-            domain = pairs.open_bodies(bodies, starts, threads, processes, self.plan.padded)
+        if robots and threads and beside_a_gpu():
+            domain = BodyProcesses(robots, starts, threads, self.plan.padded)
+        elif bodies:
+            domain = pairs.open_bodies(bodies, starts, threads, self.plan.env_processes, self.plan.padded)
         if self.bodies > 1:
             # Staggered, so that time limits do not end all episodes of a run at once.
             spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies
@@ -151,20 +153,13 @@ class Cohort:
         if due and self.plan.target_mode == "steps":
             ids = np.concatenate((ids, self.target_ids))
         chosen = self._choose(ids, self.clock)
-        learning: Future[None] | None = None
         if self.may_learn and self.learned_at != self.clock:
-            # Beside the physics, too: to send the updates takes as long as to step some bodies.
-            learning = self.sender.submit(self.learn)
+            self.learn()
             self.learned_at = self.clock
-        try:
-            source_actions, target_actions, faults = jax.device_get(chosen)
-            self._note_faults(faults)
-            actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
-            rows = self._step(ids, actions[: len(ids)])
-        finally:
-            if learning is not None:
-                learning.result()
-        self._take_in(ids, rows)
+        source_actions, target_actions, faults = jax.device_get(chosen)
+        self._note_faults(faults)
+        actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
+        self._step(ids, actions[: len(ids)])
         self.clock += self.plan.tick
 
     def learn(self) -> None:
@@ -179,8 +174,8 @@ class Cohort:
         """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
         _, actions, faults = jax.device_get(self._choose(self.target_ids, self.target_rows * self.plan.target_interval))
         self._note_faults(faults)
-        rows = self._step(self.target_ids, actions.reshape(self.lanes_count, -1))
-        self.playing = not self._take_in(self.target_ids, rows).any()
+        ended = self._step(self.target_ids, actions.reshape(self.lanes_count, -1))
+        self.playing = not ended.any()
 
     def _choose(self, ids: np.ndarray, number: int) -> Any:
         """Every lane's actions; only those of bodies in `ids` are of use. `number` seeds what is drawn."""
@@ -192,13 +187,11 @@ class Cohort:
             self.keys, self.programs.acting(self.lanes), source_seen, target_seen, np.int32(number)
         )
 
-    def _step(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
-        """Act in these bodies."""
-        return self.domain.step(ids, self.failures.guard_actions(actions, self.lane_of[ids], self.clock))
-
-    def _take_in(self, ids: np.ndarray, rows: Rows) -> np.ndarray:
-        """Store what came of it; which episodes ended."""
+    def _step(self, ids: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Act in these bodies and store what came of it; which episodes ended."""
         lane_of = self.lane_of[ids]
+        actions = self.failures.guard_actions(actions, lane_of, self.clock)
+        rows = self.domain.step(ids, actions)
         with np.errstate(over="ignore"):
             packed = pack(rows)
         packed = self.failures.guard_rows(packed, lane_of, self.spec, self.clock)

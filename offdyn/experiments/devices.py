@@ -15,6 +15,11 @@ from .programs import Programs
 LANES = "lanes"  # the only axis of the mesh
 
 
+def beside_a_gpu() -> bool:
+    """Whether the processor only simulates and sends: bodies and evaluation then get processes of their own."""
+    return jax.default_backend() != "cpu"
+
+
 def count_for(lanes: int) -> int:
     """The most devices of this process that can have equally many lanes each."""
     return max(count for count in range(1, jax.local_device_count() + 1) if lanes % count == 0)

@@ -1,30 +1,22 @@
 """Evaluation beside a training on a GPU, in processes of its own: in one process the two would wait for each other.
 
 A child gets all lanes' tasks once and then one lane's policy at a time, whichever is next; it gives back the returns.
-What goes through the pipes is JSON and safetensors, each after its length. A child is
-`python -m offdyn.experiments.evaluator`.
+What goes through the pipes is JSON and safetensors. A child is `python -m offdyn.experiments.evaluator`.
 """
 
 import json
-import os
-import signal
-import struct
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any
 
 import numpy as np
 from safetensors.numpy import load, save
 
+from ..child import Child, parent
 from ..domains import pairs
-from ..errors import OffdynError
 from .evaluate import Evaluation, Policies, evaluate
 
 MOST_PROCESSES = 8  # of one thread each: threads of one process would wait for each other at every step
-LENGTH = struct.Struct("<Q")  # before every message
 
 
 class Evaluator:
@@ -32,25 +24,22 @@ class Evaluator:
 
     def __init__(self, tasks: Sequence[pairs.Pair], seeds: Sequence[int], threads: int, padded: bool) -> None:
         self.tasks, self.seeds, self.threads, self.padded = tasks, seeds, threads, padded
-        import jax  # not in a child, which needs no device
+        from .devices import beside_a_gpu  # not in a child, which needs no device
 
         own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
-        count = 0 if own or jax.default_backend() == "cpu" else min(len(tasks), threads, MOST_PROCESSES)
+        count = min(len(tasks), threads, MOST_PROCESSES) if beside_a_gpu() and not own else 0
         self.children = [self._begin() for _ in range(count)]
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children
         self.spent = np.zeros(len(tasks))  # seconds that each lane's newest evaluation took
 
-    def _begin(self) -> "subprocess.Popen[bytes]":
-        # Many small products go faster without threads.
-        surroundings = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", __name__]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=surroundings)
+    def _begin(self) -> Child:
+        child = Child(__name__, "that evaluates policies")
         about = {
             "tasks": [task.to_mapping() for task in self.tasks],
             "seeds": list(self.seeds),
             "padded": self.padded,
         }
-        _write(child.stdin, json.dumps(about).encode())
+        child.send(json.dumps(about).encode())
         return child
 
     def __call__(
@@ -69,10 +58,12 @@ class Evaluator:
         waiting = iter(np.argsort(-self.spent, kind="stable").tolist())
         parts: dict[int, dict[str, np.ndarray]] = {}
 
-        def serve(child: "subprocess.Popen[bytes]") -> None:
+        def serve(child: Child) -> None:
             for lane in waiting:
                 started = time.perf_counter()
-                parts[lane] = self._ask(child, policies.stacked(np.array([lane])), {"lane": lane, **wanted})
+                child.send(json.dumps({"lane": lane, **wanted}).encode())
+                child.send(save(policies.stacked(np.array([lane]))))
+                parts[lane] = load(child.receive())
                 self.spent[lane] = time.perf_counter() - started
 
         list(self.pool.map(serve, self.children))
@@ -80,60 +71,28 @@ class Evaluator:
         held_out = (joined["held_out_rows"], joined["held_out_weight"]) if "held_out_rows" in joined else None
         return Evaluation(joined["target_returns"], joined["source_returns"], held_out)
 
-    def _ask(
-        self, child: "subprocess.Popen[bytes]", policy: dict[str, np.ndarray], wanted: dict[str, Any]
-    ) -> dict[str, np.ndarray]:
-        try:
-            _write(child.stdin, json.dumps(wanted).encode())
-            _write(child.stdin, save(policy))
-            return load(_read(child.stdout))
-        except (OSError, EOFError):
-            raise OffdynError(
-                f"a process that evaluates policies ended with exit code {child.wait()}; what it said is above"
-            ) from None
-
     def close(self) -> None:
         """End the children; one in the middle of an evaluation is not waited for."""
         for child in self.children:
-            child.kill()
-            child.communicate()
+            child.close()
         self.pool.shutdown()
-
-
-def _write(pipe: IO[bytes] | None, message: bytes) -> None:
-    assert pipe is not None
-    pipe.write(LENGTH.pack(len(message)) + message)
-    pipe.flush()
-
-
-def _read(pipe: IO[bytes] | None) -> bytes:
-    assert pipe is not None
-    head = pipe.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        raise EOFError
-    message = pipe.read(LENGTH.unpack(head)[0])
-    if len(message) < LENGTH.unpack(head)[0]:
-        raise EOFError
-    return message
 
 
 def main() -> None:
     """A child: evaluate what comes until the training closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training's to answer
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed must not get among the answers
+    training = parent()
     try:
-        about = json.loads(_read(sys.stdin.buffer))
+        about = json.loads(training.receive())
         tasks = [pairs.find(task) for task in about["tasks"]]
         while True:
-            wanted = json.loads(_read(sys.stdin.buffer))
-            policies = Policies.from_stacked(load(_read(sys.stdin.buffer)))
+            wanted = json.loads(training.receive())
+            policies = Policies.from_stacked(load(training.receive()))
             lane = slice(wanted["lane"], wanted.pop("lane") + 1)
             done = evaluate(policies, tasks[lane], about["seeds"][lane], threads=1, padded=about["padded"], **wanted)
             arrays = {"target_returns": done.target_returns, "source_returns": done.source_returns}
             if done.held_out is not None:
                 arrays |= {"held_out_rows": done.held_out[0], "held_out_weight": done.held_out[1]}
-            _write(answers, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+            training.send(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
     except (EOFError, BrokenPipeError):
         pass
 

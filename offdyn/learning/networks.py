@@ -100,13 +100,6 @@ class Layout(NamedTuple):
             return self.rounded(a @ b) if inner else a @ b
         return jnp.matmul(a, b, preferred_element_type=a.dtype if inner else jnp.float32)
 
-    def weight_gradient(self, entered: jax.Array, delta: jax.Array) -> jax.Array:
-        """entered.T @ delta."""
-        if delta.dtype != jnp.bfloat16 or delta.shape[1] > 1:
-            return self.product(entered.T, delta, inner=True)
-        # As `sum_of_rows`: for a single output XLA would sum down the columns.
-        return self.product(jnp.broadcast_to(delta.T, (8, len(delta))), entered, inner=True)[:1].T
-
     def sum_of_rows(self, x: jax.Array) -> jax.Array:
         """x.sum(0), never in less than float32."""
         if x.dtype != jnp.bfloat16:
@@ -160,11 +153,8 @@ def _backward(
     delta = layout.rounded(dy[:learning_rows])  # of the loss by what leaves the layer, before its activation
     gradients: list[jax.Array] = []
     for depth in reversed(range(len(weights))):
-        gradients = [
-            layout.weight_gradient(entered[depth], delta).astype(dy.dtype),
-            layout.sum_of_rows(delta),
-            *gradients,
-        ]
+        of_weight = layout.product(entered[depth].T, delta, inner=True).astype(dy.dtype)
+        gradients = [of_weight, layout.sum_of_rows(delta), *gradients]
         delta = layout.product(delta, weights[depth].T, inner=depth > 0)
         if depth:
             slope = SLOPES[layout.activation](entered[depth]).astype(dy.dtype)

@@ -10,7 +10,7 @@ from .cells import Cell, Row
 from .drawing import Figure, Panel, Style, styles
 from .parts import Part, par_first
 from .statistics import mean
-from .stuck import RULE, stuck_below
+from .stuck import RULE, stuck, stuck_below
 
 SPREAD = 0.5  # of a line's height, over which its seeds lie one above the other, so that none hides another
 
@@ -60,8 +60,8 @@ def _draw_line(axes: Any, line: int, cell: Cell, style: Style, level: float) -> 
     if found.interval is not None:
         axes.plot(found.interval, [line, line], color=style.colour, linewidth=6, alpha=0.3, solid_capstyle="butt")
     at = line + SPREAD * (np.linspace(-0.5, 0.5, len(cell.finals)) if len(cell.finals) > 1 else np.zeros(1))
-    stuck = cell.finals < level
+    left = stuck(cell, level)
     some = {"linestyle": "", "color": style.colour, "markeredgewidth": 0.9}
-    axes.plot(cell.finals[~stuck], at[~stuck], marker="o", markersize=3.5, markerfacecolor="white", **some)
-    axes.plot(cell.finals[stuck], at[stuck], marker="x", markersize=4.5, **some)
+    axes.plot(cell.finals[~left], at[~left], marker="o", markersize=3.5, markerfacecolor="white", **some)
+    axes.plot(cell.finals[left], at[left], marker="x", markersize=4.5, **some)
     axes.plot([found.value], [line], marker="|", markersize=13, markeredgewidth=2.2, color=style.colour)

@@ -3,13 +3,15 @@
 import numpy as np
 
 from .cells import Cell, Comparison, Row, reference
+from .runs import Run
 from .statistics import stuck_level
 
 # Final return. A halfcheetah on its back slides along at about 1600 and never gets up; one that runs has 3000 or more.
 BY_ROBOT = {"halfcheetah": 2000.0}
 RULE = (
     "Stuck: a final return below 2000 on halfcheetah (on its back it slides along at about 1600); on other robots "
-    "below a quarter of the way from the low reference (or 0) to the median of all finished runs on the task."
+    "below a quarter of the way from the low reference (or 0) to the median of all finished runs on the task; "
+    "anywhere, below what the run itself reached before its first update."
 )
 
 
@@ -22,5 +24,19 @@ def stuck_below(comparison: Comparison, row: Row) -> float:
     return stuck_level(np.concatenate(finals), low) if finals else 0.0
 
 
+def stuck(cell: Cell, level: float) -> np.ndarray:
+    """[finished runs] bool."""
+    return np.array(
+        [final < max(level, _untrained(run)) for run, final in zip(cell.finished, cell.finals, strict=True)]
+    )
+
+
 def stuck_runs(cell: Cell, level: float) -> int:
-    return int(np.sum(cell.finals < level))
+    return int(stuck(cell, level).sum())
+
+
+def _untrained(run: Run) -> float:
+    """The return before the first update; of a run that goes on from another it says nothing."""
+    updates, returns = run.column("updates"), run.column("target_return_mean")
+    begins = len(updates) > 0 and updates[0] == 0 and not run.provenance.get("start_from")
+    return float(returns[0]) if begins and np.isfinite(returns[0]) else -np.inf

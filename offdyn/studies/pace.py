@@ -17,6 +17,7 @@ from ..domains import pairs
 from ..experiments import cohort_state
 from ..experiments.cohorts import Cohort
 from ..experiments.config import RunConfig
+from ..experiments.devices import beside_a_gpu
 from ..experiments.record import write_atomically
 from ..experiments.train import default_threads
 
@@ -40,8 +41,7 @@ class Pace(NamedTuple):
         final = evaluation * plan.final_episodes / max(plan.eval_episodes + plan.eval_source_episodes, 1)
         training = self.tick * plan.length / plan.tick
         # Evaluations run beside training: with a GPU on other hardware than it, otherwise on the same cores.
-        beside = jax.default_backend() != "cpu"
-        both = max(training, evaluations * evaluation) if beside else training + evaluations * evaluation
+        both = max(training, evaluations * evaluation) if beside_a_gpu() else training + evaluations * evaluation
         return self.compilation + both + final
 
 

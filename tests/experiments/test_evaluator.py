@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pytest
 
 from offdyn.domains.tasks import resolve
 from offdyn.errors import OffdynError
+from offdyn.experiments import devices
 from offdyn.experiments.evaluate import Policies, evaluate
 from offdyn.experiments.evaluator import Evaluator
 
@@ -26,12 +26,12 @@ def policies() -> Policies:
 @pytest.fixture
 def children(monkeypatch):
     """Two of them, as beside a GPU."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(devices, "beside_a_gpu", lambda: True)
     evaluator = Evaluator(TASKS, SEEDS, threads=2, padded=True)
     assert len(evaluator.children) == 2
     yield evaluator
     evaluator.close()
-    assert all(child.returncode is not None for child in evaluator.children)
+    assert all(child.process.returncode is not None for child in evaluator.children)
 
 
 def test_children_give_every_lane_what_it_gets_in_one_process(children):
@@ -46,13 +46,14 @@ def test_children_give_every_lane_what_it_gets_in_one_process(children):
 
 
 def test_a_child_that_dies_is_told_of(children):
-    children.children[1].kill()
+    children.children[1].process.kill()
     with pytest.raises(OffdynError, match="a process that evaluates policies ended with exit code -9"):
         children(policies(), **WANTED)
 
 
-def test_a_child_loads_no_jax():
-    said = "import sys, offdyn.experiments.evaluator; sys.exit('jax' in sys.modules)"
+@pytest.mark.parametrize("module", ["offdyn.experiments.evaluator", "offdyn.domains.body_processes"])
+def test_a_child_loads_no_jax(module):
+    said = f"import sys, {module}; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", said], check=False).returncode == 0
 
 

@@ -1,5 +1,6 @@
 """Robots of different sizes in one program: each learns what it would learn at its own size."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from offdyn.domains.robots import ROBOTS
 from offdyn.domains.simulator import Simulator
 from offdyn.domains.tasks import resolve
 from offdyn.errors import OffdynError
-from offdyn.experiments import train
+from offdyn.experiments import cohorts, devices, train
 from offdyn.experiments.config import build, group
 from offdyn.experiments.evaluate import Policy
 from offdyn.experiments.leaves import named_leaves
@@ -176,7 +177,10 @@ def test_bodies_of_several_robots_do_what_each_does_alone() -> None:
     np.testing.assert_array_equal(other.observation, together.observation)
 
 
-def test_several_robots_train_together_and_each_policy_has_its_robots_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_processes", [False, True])
+def test_several_robots_train_together_go_on_and_each_policy_has_its_robots_size(
+    tmp_path: Path, in_processes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     short = {"source_steps": 200, "eval_interval": 100, "eval_episodes": 1, "eval_source_episodes": 1}
     short |= {"final_episodes": 1, "minimum_rows": 10, "padded": True, "checkpoint_interval": 100}
     # Two that soon fall.
@@ -190,14 +194,18 @@ def test_several_robots_train_together_and_each_policy_has_its_robots_size(tmp_p
 
     train.start(runs, whole, threads=1, progress=KilledInTheMiddle())
     assert list(killed.glob("cohorts/*/manifest.json")), "it was copied before its first checkpoint"
-    train.resume(killed, threads=1)
+    if in_processes:  # as beside a GPU
+        monkeypatch.setattr(cohorts, "beside_a_gpu", lambda: True)
+        monkeypatch.setattr(devices, "beside_a_gpu", lambda: True)
+    train.resume(killed, threads=2)
     for run in runs:
         spec = spec_of(run.task)
         ended, resumed = (Policy(out / run.name / "policy.safetensors") for out in (whole, killed))
         seen = np.random.default_rng(0).normal(size=(4, spec.observation_size))
         assert ended(seen).shape == (4, spec.action_size)
         np.testing.assert_array_equal(ended(seen), resumed(seen))
-        assert (whole / run.name / "final.json").exists()
+        finals = [json.loads((out / run.name / "final.json").read_text()) for out in (whole, killed)]
+        assert finals[0]["final_returns"] == finals[1]["final_returns"]
 
 
 @pytest.mark.parametrize(("method", "task"), [("vgdf", "hopper-big-head"), ("par", "jetpack")])

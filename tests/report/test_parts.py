@@ -92,6 +92,16 @@ def test_in_short_tells_the_mean_its_interval_and_how_many_halfcheetahs_are_stuc
     assert (record["stuck"], record["stuck below"]) == (2, 2000.0)
 
 
+def test_a_run_that_ends_below_where_it_began_is_stuck_unless_it_goes_on_from_another(tmp_path: Path) -> None:
+    # Two of three: by their median alone the level would be far below both.
+    make_seeds(tmp_path / "fresh", [480.0, -290.0, 2700.0], "ant-broken-hips", begin=990.0)
+    tuned = {"provenance": {"start_from": {"run": "another"}}}
+    make_seeds(tmp_path / "tuned", [480.0, 500.0, 2700.0], "ant-broken-hips", "sac-tune", begin=990.0, **tuned)
+    (part,) = parts(compare(gather([tmp_path]))[0])
+    counted = {record["method"]: record["stuck"] for record in in_short(part).records}
+    assert counted == {"par": 2, "sac-tune": 0}
+
+
 def test_scores_by_our_own_references_stand_beside_those_by_published_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

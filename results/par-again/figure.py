@@ -1,0 +1,87 @@
+"""Draws curves.png and prints the table, par-paper's runs beside these: python results/par-again/figure.py"""
+
+import csv
+import json
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+HERE = Path(__file__).parent
+FIRST, AGAIN = HERE.parent / "par-paper", HERE
+COLOURS = {FIRST: "#0072B2", AGAIN: "#D55E00"}  # colour-blind safe (Okabe and Ito)
+COLUMNS = {"target_return_mean": "return in the target", "reward_penalty": "deducted per source row"}
+REDRAWN = 100_000
+
+
+def runs(folder: Path, task: str) -> list[Path]:
+    return sorted(folder.glob(f"{task}.par.paper.seed-*"))
+
+
+def finals(folder: Path, task: str, name: str = "final_mean") -> list[float]:
+    return [json.loads((run / "final.json").read_text())[name] for run in runs(folder, task)]
+
+
+def column(run: Path, name: str) -> np.ndarray:
+    with open(run / "curve.csv", newline="") as file:
+        return np.array([float(row[name] or "nan") for row in csv.DictReader(file)])
+
+
+def divisions_as_uneven(first: list[float], again: list[float]) -> tuple[int, int]:
+    """Of all ways to divide the runs into two sets of these sizes: how many have means as far apart, and how many are
+    there."""
+    values = np.array([*first, *again])
+    apart = [
+        abs(values[list(chosen)].mean() - np.delete(values, chosen).mean())
+        for chosen in combinations(range(len(values)), len(again))
+    ]
+    return sum(gap >= abs(np.mean(again) - np.mean(first)) - 1e-9 for gap in apart), len(apart)
+
+
+def print_table(tasks: list[str]) -> None:
+    for task in tasks:
+        first, again = finals(FIRST, task), finals(AGAIN, task)
+        every = [", ".join(f"{value:.0f}" for value in some) for some in (first, again)]
+        means = [f"{np.mean(some):.0f}" for some in (first, again, first + again)]
+        as_uneven, of = divisions_as_uneven(first, again)
+        print(f"| {task} | {' | '.join(every)} | {' | '.join(means)} | {as_uneven} of {of} |")
+    scores = np.array(
+        [finals(FIRST, task, "final_normalised") + finals(AGAIN, task, "final_normalised") for task in tasks]
+    )
+    size = len(finals(AGAIN, tasks[0]))
+    gap = scores[:, -size:].mean() - scores[:, :-size].mean()
+    draw = np.random.default_rng(0)
+    shuffled = (draw.permuted(scores, axis=1) for _ in range(REDRAWN))
+    as_far = sum(abs(some[:, -size:].mean() - some[:, :-size].mean()) >= abs(gap) for some in shuffled)
+    print(f"\nover all tasks, normalised: {gap:+.1f} points; as far apart by chance: {as_far / REDRAWN:.2f}")
+
+
+def draw_curves(tasks: list[str]) -> None:
+    figure, axes = plt.subplots(len(COLUMNS), len(tasks), figsize=(20, 6), sharex=True, layout="constrained")
+    for panels, task in zip(axes.T, tasks, strict=True):
+        for panel, name in zip(panels, COLUMNS, strict=True):
+            for folder, colour in COLOURS.items():
+                for run in runs(folder, task):
+                    steps = column(run, "source_steps") / 1e3
+                    panel.plot(steps, column(run, name), color=colour, linewidth=1, alpha=0.8)
+                panel.plot([], color=colour, label=folder.name)
+        panels[0].set_title(task, fontsize=10)
+        panels[-1].set(yscale="log", xlabel="source steps, thousands")
+    for panel, shown in zip(axes[:, 0], COLUMNS.values(), strict=True):
+        panel.set_ylabel(shown)
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(HERE / "curves.png", dpi=75)
+
+
+def main() -> None:
+    tasks = sorted({run.name.partition(".")[0] for run in HERE.glob("*.par.paper.seed-*")})
+    print_table(tasks)
+    draw_curves(tasks)
+
+
+if __name__ == "__main__":
+    main()
