@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from .errors import OffdynError
 
 LENGTH = struct.Struct("<Q")  # before every message
+# A scheduler sends these to every process of a job. The training then saves, for which it needs its children; they end
+# when it closes their pipes.
+LEFT_TO_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Channel:
@@ -75,12 +78,16 @@ class Child:
     def close(self) -> None:
         """End it; if it is at work, that is not waited for."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def parent() -> Channel:
-    """In a child: the way to who started it, whose Ctrl-C is not its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In a child: the way to who started it."""
+    for number in LEFT_TO_THE_PARENT:
+        signal.signal(number, signal.SIG_IGN)
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever is printed must not get among the answers
     return Channel(0, answers)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from offdyn.child import LEFT_TO_THE_PARENT
 from offdyn.domains import pairs
 from offdyn.domains.body_processes import BodyProcesses
 from offdyn.domains.domain import Domain
@@ -61,6 +62,18 @@ def test_what_is_saved_is_the_same_and_goes_on_in_any_number_of_processes(both):
     alone.load(theirs)
     apart.load(saved)
     agree(alone, apart, seed=4, steps=5)
+
+
+def test_a_signal_to_all_processes_of_a_job_ends_none_that_steps_bodies():
+    apart = BodyProcesses(*described(ONE), 2)
+    for child in apart._children:
+        for number in LEFT_TO_THE_PARENT:
+            child.process.send_signal(number)
+    assert np.isfinite(apart.step(np.arange(3), np.zeros((3, 3))).reward).all()
+    for child in apart._children:  # without a training they end by themselves
+        child.process.stdin.close()
+        assert child.process.wait(10) == 0
+    apart.close()
 
 
 def test_what_a_process_refuses_is_refused_here_and_its_end_is_told():
