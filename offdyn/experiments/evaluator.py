@@ -74,8 +74,10 @@ class Evaluator:
     def close(self) -> None:
         """End the children; one in the middle of an evaluation is not waited for."""
         for child in self.children:
+            child.process.kill()
+        self.pool.shutdown()  # its threads see the end of their child
+        for child in self.children:
             child.close()
-        self.pool.shutdown()
 
 
 def main() -> None:
