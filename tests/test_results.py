@@ -134,13 +134,13 @@ def test_a_planned_run_is_known_by_what_it_trains_not_by_how_it_was_watched_or_i
     contents = scripts("contents")
     wanted, _ = contents.load(RESULTS / "evidence-plan" / "twins.yaml").runs()
     planned = next(
-        run for run in wanted if run.task.name == "ant-short-feet" and run.preset == "paper" and run.seed == 1
+        run for run in wanted if run.task.name == "ant-broken-hips" and run.preset == "paper" and run.seed == 1
     )
 
     def known(**settings: Any) -> bool:
         out = tmp_path / str(len(list(tmp_path.iterdir())))
         whole = {"source_steps": 1_000_000, "penalty": 0.0} | settings
-        (run,) = contents.gather([make_run(out, "ant-short-feet", seed=1, final=1.0, **whole)])
+        (run,) = contents.gather([make_run(out, "ant-broken-hips", seed=1, final=1.0, **whole)])
         asked = contents._planned_as(planned.task.name, planned, planned.settings())
         return bool(contents._planned_as(run.task, run, run.settings) == asked)
 
