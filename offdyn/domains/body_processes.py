@@ -8,6 +8,7 @@ import contextlib
 import json
 import mmap
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from . import pairs
 from .domain import Domain, Rows
 from .padding import padded as padded_spec
 from .tasks import Task
+
+IN_MEMORY = "/dev/shm"  # where it exists: elsewhere the system writes the file to a disk now and then
 
 
 def _layout(observation_size: int, action_size: int) -> "np.dtype[np.void]":
@@ -63,11 +66,11 @@ class BodyProcesses:
         self._bodies = [np.sort(by_robot[number::processes]) for number in range(min(processes, len(bodies)))]
         self._place = np.argsort(np.concatenate(self._bodies))  # of each body in the memory: a process' lie together
 
-        file = os.memfd_create("bodies")
-        os.ftruncate(file, len(bodies) * _layout(*size).itemsize)
-        self._memory = np.frombuffer(mmap.mmap(file, 0), _layout(*size))
-        self._children = [Child(__name__, "that steps bodies", [file]) for _ in self._bodies]
-        os.close(file)
+        with tempfile.TemporaryFile(dir=IN_MEMORY if os.path.isdir(IN_MEMORY) else None) as shared:
+            file = shared.fileno()
+            os.ftruncate(file, len(bodies) * _layout(*size).itemsize)
+            self._memory = np.frombuffer(mmap.mmap(file, 0), _layout(*size))
+            self._children = [Child(__name__, "that steps bodies", [file]) for _ in self._bodies]
         first = np.cumsum([0, *map(len, self._bodies)]).tolist()
         for number, mine in enumerate(self._bodies):
             about = {
