@@ -5,6 +5,7 @@ Actions and rows lie in memory that all of them see; a message only says that th
 """
 
 import contextlib
+import functools
 import json
 import mmap
 import os
@@ -78,7 +79,7 @@ class BodyProcesses:
                 "size": size,
                 "from": first[number],
                 "to": first[number + 1],
-                "bodies": [(bodies[body][0].to_mapping(), bodies[body][1]) for body in mine],
+                "bodies": [(json.dumps(bodies[body][0].to_mapping()), bodies[body][1]) for body in mine],
                 "seeds": [seeds[body] for body in mine],
                 "padded": padded,
             }
@@ -152,7 +153,8 @@ def _serve(training: Channel) -> None:
     about = json.loads(training.receive())
     layout = _layout(*about["size"])
     memory = np.frombuffer(mmap.mmap(about["file"], 0), layout)[about["from"] : about["to"]]
-    bodies = [(pairs.find(task), role) for task, role in about["bodies"]]
+    find = functools.cache(lambda task: pairs.find(json.loads(task)))  # to find one is to compile it
+    bodies = [(find(task), role) for task, role in about["bodies"]]
     seeds = [tuple(seed) for seed in about["seeds"]]
     domain = pairs.open_bodies(bodies, seeds, threads=1, padded=about["padded"])
     memory["now"] = domain.observation
