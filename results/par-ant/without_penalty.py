@@ -3,7 +3,7 @@
     python results/par-ant/without_penalty.py RUNS [--source-steps 100000]
 
 RUNS is a folder for the trainings, which can be stopped and continued there with `offdyn resume`; started again with
-the same folder the script only reads it. On two CPU cores 100,000 steps of three seeds took 47 minutes, other programs beside them.
+the same folder the script only reads it. On two CPU cores, with other programs beside it, that took 47 minutes.
 """
 
 import argparse
