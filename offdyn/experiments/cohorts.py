@@ -183,9 +183,7 @@ class Cohort:
         split, size = len(self.source_ids), self.spec.observation_size
         source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
         target_seen = seen[split:].reshape(self.lanes_count, -1, size)
-        return self.programs.act(
-            self.keys, self.programs.acting(self.lanes), source_seen, target_seen, np.int32(number)
-        )
+        return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number))
 
     def _step(self, ids: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Act in these bodies and store what came of it; which episodes ended."""

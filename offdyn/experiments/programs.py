@@ -98,15 +98,6 @@ class Programs:
     def _seen(self, lane: Lane, observation: Array) -> Array:
         return observation if lane.moments is None else lane.moments.normalise(observation)
 
-    def acting(self, lanes: Lane) -> Lane:
-        """What `act` looks at: the fewer arrays it is given, the sooner it is sent."""
-        if self.method.explore is not None:
-            return lanes
-        left_out: Any = None
-        actor = lanes.agent.actor._replace(adam=left_out)
-        agent = Agent(actor, critic=left_out, target_critic=left_out, log_temperature=left_out)
-        return lanes._replace(agent=agent, learned=left_out, hyper=left_out, sums=left_out)
-
     def _act(
         self, key: Array, lane: Lane, source_seen: Array, target_seen: Array, clock: Array
     ) -> tuple[Array, Array, Array]:

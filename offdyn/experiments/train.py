@@ -159,9 +159,9 @@ def _train_all(
 
 
 def default_threads() -> int:
-    """Most of the cores for the physics, which leaves them idle between two steps; the others evaluate or learn.
+    """Half of the cores for the physics: beside a GPU evaluation needs as many, without one the learner does.
 
     Of several jobs at once each gets its share, but a few at least: they do not all need as many at the same time.
     """
     cores, jobs = len(os.sched_getaffinity(0)), int(os.environ.get(JOBS_AT_ONCE, "1"))
-    return max(1, 5 * cores // (8 * jobs), min(4, cores // 2))
+    return max(1, cores // (2 * jobs), min(4, cores // 2))

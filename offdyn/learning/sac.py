@@ -121,10 +121,7 @@ def act(actor: Parameters, observation: Array, key: jax.Array | None, sac: Sac, 
 def values(critic: Parameters, observation: Array, action: Array, sac: Sac, spec: Spec) -> Array:
     """Q of every critic in the stack: [2, n]."""
     inputs = jnp.concatenate((observation, action), axis=-1)
-    # To each critic a copy of its own: a product with rows that all share would be one of [n, all critics' columns],
-    # which has to be transposed, and so do its gradients.
-    inputs = jnp.broadcast_to(inputs, (len(critic[0]), *inputs.shape))
-    return jax.vmap(critic_layout(sac, spec).apply)(critic, inputs)[..., 0]
+    return jax.vmap(critic_layout(sac, spec).apply, in_axes=(0, None))(critic, inputs)[..., 0]
 
 
 def backup(agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec) -> Array:

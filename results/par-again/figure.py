@@ -1,6 +1,5 @@
 """Draws curves.png and prints the table, par-paper's runs beside these: python results/par-again/figure.py"""
 
-import csv
 import json
 from itertools import combinations
 from pathlib import Path
@@ -10,6 +9,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+
+from offdyn.report.runs import read_run
 
 HERE = Path(__file__).parent
 FIRST, AGAIN = HERE.parent / "par-paper", HERE
@@ -24,11 +25,6 @@ def runs(folder: Path, task: str) -> list[Path]:
 
 def finals(folder: Path, task: str, name: str = "final_mean") -> list[float]:
     return [json.loads((run / "final.json").read_text())[name] for run in runs(folder, task)]
-
-
-def column(run: Path, name: str) -> np.ndarray:
-    with open(run / "curve.csv", newline="") as file:
-        return np.array([float(row[name] or "nan") for row in csv.DictReader(file)])
 
 
 def divisions_as_uneven(first: list[float], again: list[float]) -> tuple[int, int]:
@@ -65,9 +61,8 @@ def draw_curves(tasks: list[str]) -> None:
     for panels, task in zip(axes.T, tasks, strict=True):
         for panel, name in zip(panels, COLUMNS, strict=True):
             for folder, colour in COLOURS.items():
-                for run in runs(folder, task):
-                    steps = column(run, "source_steps") / 1e3
-                    panel.plot(steps, column(run, name), color=colour, linewidth=1, alpha=0.8)
+                for run in map(read_run, runs(folder, task)):
+                    panel.plot(run.column("source_steps") / 1e3, run.column(name), color=colour, linewidth=1, alpha=0.8)
                 panel.plot([], color=colour, label=folder.name)
         panels[0].set_title(task, fontsize=10)
         panels[-1].set(yscale="log", xlabel="source steps, thousands")

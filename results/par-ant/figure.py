@@ -1,13 +1,13 @@
 """Draws curves.png from the runs beside it: python results/par-ant/figure.py"""
 
-import csv
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-import numpy as np
+
+from offdyn.report.runs import read_run
 
 HERE = Path(__file__).parent
 TASKS = ("ant-broken-hips", "ant-short-feet")
@@ -20,19 +20,19 @@ COLUMNS = {
 COLOURS = ("#0072B2", "#D55E00", "#009E73")  # colour-blind safe (Okabe and Ito)
 
 
-def column(run: Path, name: str) -> np.ndarray:
-    with open(run / "curve.csv", newline="") as file:
-        return np.array([float(row[name] or "nan") for row in csv.DictReader(file)])
-
-
 def main() -> None:
     figure, axes = plt.subplots(len(TASKS), len(COLUMNS), figsize=(15, 6), sharex=True, layout="constrained")
     for row, task in zip(axes, TASKS, strict=True):
         for panel, (name, shown) in zip(row, COLUMNS.items(), strict=True):
             for seed, colour in enumerate(COLOURS):
-                run = HERE / f"{task}.par.paper.seed-{seed}"
-                steps = column(run, "source_steps") / 1e3
-                panel.plot(steps, column(run, name), color=colour, linewidth=1.3, label=f"seed {seed}")
+                run = read_run(HERE / f"{task}.par.paper.seed-{seed}")
+                panel.plot(
+                    run.column("source_steps") / 1e3,
+                    run.column(name),
+                    color=colour,
+                    linewidth=1.3,
+                    label=f"seed {seed}",
+                )
             panel.set_title(f"{task}\n{shown}", fontsize=10)
         row[2].set_yscale("log")
     for panel in axes[-1]:
