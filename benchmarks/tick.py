@@ -1,11 +1,12 @@
 """Where the time of a training's tick goes, part by part, alone and beside an evaluation.
 
-    python benchmarks/tick.py [--tasks TASK ...] [--seeds 5] [--threads N ...] [--seconds 10] [--set precision=bfloat16]
-        [--out FILE.json]
+    python benchmarks/tick.py [--preset paper] [--tasks TASK ...] [--seeds 5] [--threads N ...] [--seconds 10]
+        [--set precision=bfloat16] [--out FILE.json]
 
 One cohort of PAR, all tasks and seeds in one program: robots of different sizes need padded=true, as by default here.
 A tick is ten source steps of every run; parts that wait for the device say so. What a tick takes beyond `updates
-alone`, the device waits for the host. With several --threads the columns come once for each.
+alone`, the device waits for the host. Beside a GPU updates are sent while the bodies step, unless the device still is
+at those before. With several --threads the columns come once for each; evaluation has the cores that they leave.
 """
 
 import argparse
@@ -22,19 +23,21 @@ from typing import Any
 import jax
 import numpy as np
 
+from offdyn.domains.body_processes import BodyProcesses
 from offdyn.domains.tasks import TASKS, reference
 from offdyn.experiments import cohort_state
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build, group
+from offdyn.experiments.cores import default_threads
 from offdyn.experiments.devices import offer_every_core
 from offdyn.experiments.evaluator import Evaluator
 from offdyn.experiments.record import surroundings
-from offdyn.experiments.train import default_threads
 
 PUBLISHED = [name for name, task in TASKS.items() if reference(task)]
-ORDER = ("tick", "send observations, draw actions", "send updates", "wait for actions", "step and store")
-ORDER += ("of that, bodies", "of that, store", "updates alone", "evaluation, s", "cores busy", "cores taken away")
-PARTS = {"_choose": "send observations, draw actions", "_step": "step and store", "_store": "of that, store"}
+ORDER = ("tick", "send observations, draw actions", "wait for actions", "send rows and updates", "step and store")
+ORDER += ("of that, begin", "of that, wait for bodies", "updates alone", "evaluation, s", "cores busy")
+ORDER += ("cores taken away",)
+PARTS = {"_choose": "send observations, draw actions", "learn": "send rows and updates", "_step": "step and store"}
 
 
 class Parts:
@@ -102,7 +105,7 @@ def updates_alone(cohort: Cohort, seconds: float) -> float:
     while time.perf_counter() - started < seconds or not turns:
         began = time.perf_counter()
         for _ in range(5):
-            cohort.learn()
+            cohort.learn(cohort.alive)
         jax.block_until_ready(cohort.lanes)
         turns.append(time.perf_counter() - began)
     return 1e3 * min(turns) / 5
@@ -110,6 +113,7 @@ def updates_alone(cohort: Cohort, seconds: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="paper")
     parser.add_argument("--tasks", nargs="+", default=PUBLISHED)
     parser.add_argument("--seeds", type=int, default=5, help="of each task")
     parser.add_argument("--threads", type=int, nargs="+", help="for the bodies; default: what a training takes")
@@ -119,7 +123,7 @@ def main() -> None:
     asked = parser.parse_args()
     offer_every_core()
     settings = {"padded": "true"} | dict(each.split("=") for each in asked.set)
-    runs = [build(task, "par", "paper", seed, settings)[0] for task in asked.tasks for seed in range(asked.seeds)]
+    runs = [build(task, "par", asked.preset, seed, settings)[0] for task in asked.tasks for seed in range(asked.seeds)]
     if len(group(runs)) > 1:
         parser.error("these runs cannot share a program: name tasks of one robot, or leave padded=true")
     several = asked.threads or [default_threads()]
@@ -130,22 +134,23 @@ def main() -> None:
     parts = Parts()
     for name, label in PARTS.items():
         parts.time(cohort, name, label)
-    parts.time(cohort.programs, "learn", "send updates")
     parts.time(jax, "device_get", "wait for actions")
     found: dict[str, dict[str, float]] = {}
     for threads in several:
         cohort.domain.close()
         cohort.domain = cohort._open_bodies(threads)
-        parts.time(cohort.domain, "step", "of that, bodies")
+        if isinstance(cohort.domain, BodyProcesses):
+            parts.time(cohort.domain, "begin", "of that, begin")
+            parts.time(cohort.domain, "rows", "of that, wait for bodies")
+        else:
+            parts.time(cohort.domain, "step", "of that, wait for bodies")
         found[f"{threads} alone"] = ticks(cohort, parts, asked.seconds)
         evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, cohort.plan.padded)
         found[f"{threads} beside"] = beside_evaluations(cohort, parts, evaluator, asked.seconds)
         evaluator.close()
     cohort.domain.close()
     found[f"{several[0]} alone"]["updates alone"] = updates_alone(cohort, asked.seconds / 3)
-    print(
-        f"{len(runs)} runs, {len(evaluator.children)} processes that evaluate; ms of a tick by threads of the bodies:"
-    )
+    print(f"{len(runs)} runs; ms of a tick by threads of the bodies:")
     print(34 * " " + "".join(f"{column:>12s}" for column in found))
     for name in ORDER:
         values = (found[column].get(name) for column in found)

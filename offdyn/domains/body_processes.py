@@ -102,14 +102,22 @@ class BodyProcesses:
         self._hear()
 
     def step(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
-        places = self._place[ids]
+        self.begin(ids, actions)
+        return self.rows()
+
+    def begin(self, ids: np.ndarray, actions: np.ndarray) -> None:
+        """Set the bodies off; until `rows` is asked for, this process is free for other things."""
+        self._stepped = self._place[ids]
         self._memory["steps"] = False
-        self._memory["steps"][places] = True
-        self._memory["wanted"][places] = actions
+        self._memory["steps"][self._stepped] = True
+        self._memory["wanted"][self._stepped] = actions
         for child in self._children:
             child.send()
+
+    def rows(self) -> Rows:
+        """What came of it, when all are done."""
         self._hear()
-        rows = self._memory["row"][places]
+        rows = self._memory["row"][self._stepped]
         return Rows(*(rows[name] for name in Rows._fields))
 
     def _hear(self) -> None:

@@ -4,7 +4,7 @@ One tick: every lane acts; the device is sent to learn from what is stored so fa
 physics; the new rows are stored. The policy is never stale, only the newest rows enter one tick later.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from ..data.replay import no_moments
 from ..data.rows import pack, row_width
 from ..domains import pairs
 from ..domains.body_processes import BodyProcesses
-from ..domains.domain import NoBodies
+from ..domains.domain import NoBodies, Rows
 from ..domains.tasks import Task
 from .config import RunConfig
 from .devices import Devices, beside_a_gpu
@@ -111,12 +111,29 @@ class Cohort:
         """[lanes] bool: the runs that go on."""
         return self.failures.alive(self.lanes_count)
 
-    def _keep(self) -> None:
+    @property
+    def experience(self) -> Experience:
+        """All rows. The newest are sent to the device when they are wanted: by the updates, beside the physics."""
+        self._send_rows()
+        return self._experience
+
+    @experience.setter
+    def experience(self, rows: Experience) -> None:
+        self._experience = rows
+        self._unsent: list[tuple[str, np.ndarray, int]] = []  # (role, rows [lanes, n, width], where they begin)
+
+    def _send_rows(self) -> None:
+        for role, new, position in self._unsent:
+            stored = self.programs.store(getattr(self._experience, role), new, np.int32(position))
+            self._experience = self._experience._replace(**{role: stored})
+        self._unsent = []
+
+    def _keep(self, alive: np.ndarray) -> None:
         """Now and then, a copy of the lanes that are well."""
         if self.kept is None:
             self.kept = jax.tree.map(jax.numpy.copy, self.lanes)
         elif self.updates % (KEPT_TICKS * self.plan.updates_per_tick) == 0:
-            self.kept = self.programs.keep(self.lanes, self.kept, self.alive)
+            self.kept = self.programs.keep(self.lanes, self.kept, alive)
 
     @property
     def settled(self) -> Lane:
@@ -152,21 +169,27 @@ class Cohort:
         ids = self.source_ids
         if due and self.plan.target_mode == "steps":
             ids = np.concatenate((ids, self.target_ids))
+        alive = self.alive  # as the updates see it, whether they are sent before this tick's faults are known or after
+        device_works = not self.lanes.fault.is_ready()
         chosen = self._choose(ids, self.clock)
-        if self.may_learn and self.learned_at != self.clock:
-            self.learn()
-            self.learned_at = self.clock
+        if device_works:  # it gives the actions when it is done with the tick before: no time is lost meanwhile
+            self._learn_once(alive)
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
-        self._step(ids, actions[: len(ids)])
+        self._step(ids, actions[: len(ids)], meanwhile=lambda: self._learn_once(alive))
         self.clock += self.plan.tick
 
-    def learn(self) -> None:
+    def _learn_once(self, alive: np.ndarray) -> None:
+        if self.may_learn and self.learned_at != self.clock:
+            self.learn(alive)
+            self.learned_at = self.clock
+
+    def learn(self, alive: np.ndarray) -> None:
         """Send the device to the updates of one tick."""
-        self._keep()
+        self._keep(alive)
         self.lanes = self.programs.learn(
-            self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), self.alive
+            self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), alive
         )
         self.updates += self.plan.updates_per_tick
 
@@ -174,7 +197,7 @@ class Cohort:
         """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
         _, actions, faults = jax.device_get(self._choose(self.target_ids, self.target_rows * self.plan.target_interval))
         self._note_faults(faults)
-        ended = self._step(self.target_ids, actions.reshape(self.lanes_count, -1))
+        ended = self._step(self.target_ids, actions.reshape(self.lanes_count, -1), meanwhile=lambda: None)
         self.playing = not ended.any()
 
     def _choose(self, ids: np.ndarray, number: int) -> Any:
@@ -185,11 +208,11 @@ class Cohort:
         target_seen = seen[split:].reshape(self.lanes_count, -1, size)
         return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number))
 
-    def _step(self, ids: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    def _step(self, ids: np.ndarray, actions: np.ndarray, meanwhile: Callable[[], None]) -> np.ndarray:
         """Act in these bodies and store what came of it; which episodes ended."""
         lane_of = self.lane_of[ids]
         actions = self.failures.guard_actions(actions, lane_of, self.clock)
-        rows = self.domain.step(ids, actions)
+        rows = self._act(ids, actions, meanwhile)
         with np.errstate(over="ignore"):
             packed = pack(rows)
         packed = self.failures.guard_rows(packed, lane_of, self.spec, self.clock)
@@ -199,6 +222,15 @@ class Cohort:
         split = int((ids < len(self.source_ids)).sum())
         self._store(packed, flags, split, len(ids) > split)
         return ended
+
+    def _act(self, ids: np.ndarray, actions: np.ndarray, meanwhile: Callable[[], None]) -> Rows:
+        """Bodies in this process have to wait for what is to be done; those in others step beside it."""
+        if not isinstance(self.domain, BodyProcesses):
+            meanwhile()
+            return self.domain.step(ids, actions)
+        self.domain.begin(ids, actions)
+        meanwhile()
+        return self.domain.rows()
 
     def look_for_faults(self) -> None:
         """Those of the updates just done; otherwise the next tick tells."""
@@ -220,25 +252,24 @@ class Cohort:
                 self.target_returns.append((int(lane_of[position]), gained))
 
     def _store(self, packed: np.ndarray, flags: np.ndarray, split: int, with_target: bool) -> None:
-        source, target = self.experience
+        self._send_rows()  # of the tick before, where there were no updates
         source_capacity, target_capacity = capacities(self.plan)
         width = packed.shape[1]
         if split:
             new = packed[:split].reshape(self.lanes_count, self.bodies, width)
-            source = self._put(source, new, self.source_rows % source_capacity)
+            self._put("source", new, self.source_rows % source_capacity)
             self.new_rows.append((new, flags[:split].reshape(self.lanes_count, self.bodies)))
             self.source_rows += self.bodies
         if with_target:
             new = packed[split:].reshape(self.lanes_count, 1, width)
-            target = self._put(target, new, self.target_rows % target_capacity)
+            self._put("target", new, self.target_rows % target_capacity)
             self.new_target_rows.append((new, flags[split:].reshape(self.lanes_count, 1)))
             self.target_rows += 1
-        self.experience = Experience(source, target)
 
-    def _put(self, rows: Any, new: np.ndarray, position: int) -> Any:
+    def _put(self, role: str, new: np.ndarray, position: int) -> None:
         if self.lanes.moments is not None and self.source_data is None:
             self.lanes = self.lanes._replace(moments=self.programs.observe(self.lanes.moments, new))
-        return self.programs.store(rows, new, np.int32(position))
+        self._unsent.append((role, new, position))
 
     def drain(self) -> np.ndarray:
         """[lanes, notes]: each note summed over the updates since the last drain."""

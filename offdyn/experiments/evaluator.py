@@ -14,6 +14,7 @@ from safetensors.numpy import load, save
 
 from ..child import Child, parent
 from ..domains import pairs
+from .cores import left_for_evaluation
 from .evaluate import Evaluation, Policies, evaluate
 
 MOST_PROCESSES = 8  # of one thread each: threads of one process would wait for each other at every step
@@ -27,7 +28,7 @@ class Evaluator:
         from .devices import beside_a_gpu  # not in a child, which needs no device
 
         own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
-        count = min(len(tasks), threads, MOST_PROCESSES) if beside_a_gpu() and not own else 0
+        count = min(len(tasks), left_for_evaluation(threads), MOST_PROCESSES) if beside_a_gpu() and not own else 0
         self.children = [self._begin() for _ in range(count)]
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children
         self.spent = np.zeros(len(tasks))  # seconds that each lane's newest evaluation took

@@ -1,7 +1,6 @@
 """Starts and resumes trainings: what is on disk, and which cohorts are left to do."""
 
 import hashlib
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from ..errors import OffdynError
 from . import devices, offline, own_target, starts, wandb
 from .checkpoint import CohortFolder
 from .config import RunConfig, group, to_yaml
+from .cores import default_threads
 from .memory import check_memory
 from .program_cache import keep_programs
 from .progress import Progress, Quiet
@@ -18,7 +18,6 @@ from .trainer import Stop, Stopped, Trainer
 
 __all__ = ["Stop", "Stopped", "complete", "resume", "start"]
 COHORTS = "cohorts"  # below OUT
-JOBS_AT_ONCE = "OFFDYN_JOBS_AT_ONCE"  # in the environment: processes that train on this machine side by side
 
 
 def start(
@@ -156,12 +155,3 @@ def _train_all(
             cohort.unlock()
         progress.close()
     return done
-
-
-def default_threads() -> int:
-    """Half of the cores for the physics: beside a GPU evaluation needs as many, without one the learner does.
-
-    Of several jobs at once each gets its share, but a few at least: they do not all need as many at the same time.
-    """
-    cores, jobs = len(os.sched_getaffinity(0)), int(os.environ.get(JOBS_AT_ONCE, "1"))
-    return max(1, cores // (2 * jobs), min(4, cores // 2))

@@ -1,5 +1,6 @@
 """Evaluations in processes of their own give what evaluations in this one give."""
 
+import os
 import subprocess
 import sys
 
@@ -27,6 +28,7 @@ def policies() -> Policies:
 def children(monkeypatch):
     """Two of them, as beside a GPU."""
     monkeypatch.setattr(devices, "beside_a_gpu", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)))
     evaluator = Evaluator(TASKS, SEEDS, threads=2, padded=True)
     assert len(evaluator.children) == 2
     yield evaluator

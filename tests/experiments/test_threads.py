@@ -1,10 +1,10 @@
-"""How many threads step the bodies where nobody says: half of the cores, shared among jobs that train side by side."""
+"""Who gets which cores where nobody says: half of them the bodies, the rest evaluation, shared among jobs at once."""
 
 import os
 
 import pytest
 
-from offdyn.experiments.train import JOBS_AT_ONCE, default_threads
+from offdyn.experiments.cores import JOBS_AT_ONCE, default_threads, left_for_evaluation
 
 
 @pytest.mark.parametrize(
@@ -14,3 +14,12 @@ def test_half_of_the_cores_and_a_few_at_least(cores, jobs, threads, monkeypatch)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
     monkeypatch.setenv(JOBS_AT_ONCE, str(jobs))
     assert default_threads() == threads
+
+
+@pytest.mark.parametrize(
+    ("cores", "jobs", "threads", "left"), [(1, 1, 1, 1), (16, 1, 8, 8), (16, 1, 10, 6), (16, 1, 16, 4), (16, 4, 4, 4)]
+)
+def test_evaluation_gets_what_the_bodies_leave_and_a_few_at_least(cores, jobs, threads, left, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
+    monkeypatch.setenv(JOBS_AT_ONCE, str(jobs))
+    assert left_for_evaluation(threads) == left
