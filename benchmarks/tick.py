@@ -23,13 +23,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from offdyn.cores import default_threads
 from offdyn.domains.body_processes import BodyProcesses
 from offdyn.domains.tasks import TASKS, reference
 from offdyn.experiments import cohort_state
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build, group
-from offdyn.experiments.cores import default_threads
-from offdyn.experiments.devices import offer_every_core
+from offdyn.experiments.devices import beside_a_gpu, offer_every_core
 from offdyn.experiments.evaluator import Evaluator
 from offdyn.experiments.record import surroundings
 
@@ -126,7 +126,7 @@ def main() -> None:
     runs = [build(task, "par", asked.preset, seed, settings)[0] for task in asked.tasks for seed in range(asked.seeds)]
     if len(group(runs)) > 1:
         parser.error("these runs cannot share a program: name tasks of one robot, or leave padded=true")
-    several = asked.threads or [default_threads()]
+    several = asked.threads or [default_threads(beside_a_gpu())]
     cohort = Cohort(runs, several[0])
     while not cohort.updates:
         cohort.tick()

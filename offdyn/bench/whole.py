@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from ..cores import every
 from ..experiments.program_cache import keep_programs
 from ..experiments.progress import Lines
 from ..experiments.record import surroundings
@@ -40,7 +41,7 @@ def measure(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> N
 
 
 def _rows(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> Iterator[tuple[str, dict[str, Any]]]:
-    cores = len(os.sched_getaffinity(0))
+    cores = len(every())
     turns, repeats = (3, 10) if quick else (10, 30)
     threads = sorted({1, cores})
     for robot in TASKS:

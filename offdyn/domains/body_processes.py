@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
+from .. import cores
 from ..child import Channel, Child, parent
 from ..errors import OffdynError
 from . import pairs
@@ -60,18 +61,28 @@ class BodyProcesses:
     ) -> None:
         robot = bodies[0][0].robot.spec
         self.spec = padded_spec(robot) if padded else robot
-        size = self.spec.observation_size, self.spec.action_size
         # By robot, so that every process gets as many of each as the others, whatever a robot's step costs.
         self._robot = np.array([task.robot.name for task, _ in bodies])
         by_robot = np.argsort(self._robot, kind="stable")
         self._bodies = [np.sort(by_robot[number::processes]) for number in range(min(processes, len(bodies)))]
         self._place = np.argsort(np.concatenate(self._bodies))  # of each body in the memory: a process' lie together
 
+        self._children: list[Child] = []
+        self._cores = cores.take(len(self._bodies))
+        try:
+            self._start(bodies, seeds, padded)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, bodies: Sequence[tuple[Task, str]], seeds: Sequence[tuple[int, ...]], padded: bool) -> None:
+        size = self.spec.observation_size, self.spec.action_size
         with tempfile.TemporaryFile(dir=IN_MEMORY if os.path.isdir(IN_MEMORY) else None) as shared:
             file = shared.fileno()
             os.ftruncate(file, len(bodies) * _layout(*size).itemsize)
             self._memory = np.frombuffer(mmap.mmap(file, 0), _layout(*size))
-            self._children = [Child(__name__, "that steps bodies", [file]) for _ in self._bodies]
+            for _ in self._bodies:
+                self._children.append(Child(__name__, "that steps bodies", [file]))
         first = np.cumsum([0, *map(len, self._bodies)]).tolist()
         for number, mine in enumerate(self._bodies):
             about = {
@@ -84,6 +95,8 @@ class BodyProcesses:
                 "padded": padded,
             }
             self._children[number].send(json.dumps(about).encode())
+        for child, core in zip(self._children, self._cores, strict=False):  # as many, or none
+            os.sched_setaffinity(child.process.pid, {core})
         self._hear()
 
     @property
@@ -153,6 +166,8 @@ class BodyProcesses:
         return everyone, np.searchsorted(everyone, mine[about[mine]])
 
     def close(self) -> None:
+        if self._cores:
+            cores.give_back()
         for child in self._children:
             child.close()
 

@@ -6,7 +6,6 @@ but not yet given out, because another body failed in the same call. After `load
 
 import contextlib
 import functools
-import os
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from ..cores import every
 from ..errors import OffdynError
 from .domain import Rows
 from .own import EnvironmentFailed, OwnPair, factory_of, make
@@ -270,7 +270,7 @@ def _pays(makers: Sequence[Callable[[], gymnasium.Env]]) -> bool:
             if terminated or truncated:
                 env.reset()
         took, worked = time.perf_counter() - start, time.thread_time() - worked
-        spare = len(os.sched_getaffinity(0)) > 2 or worked < took / 2
+        spare = len(every()) > 2 or worked < took / 2
         return spare and took / TRIED_STEPS > WORTH_A_PROCESS
     finally:
         env.close()

@@ -1,6 +1,5 @@
 """Steps many bodies of one robot at once, source and target bodies in one call: rows in, rows out."""
 
-import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -8,6 +7,7 @@ import mujoco
 import numpy as np
 from mujoco.batch import Batch
 
+from ..cores import every
 from ..errors import OffdynError
 from .domain import Rows
 from .quiet import quiet_when_unstable
@@ -239,5 +239,4 @@ def _compile(tasks: Sequence[Task], halve_margins: bool) -> list[mujoco.MjModel]
 
 
 def _threads_for(bodies: int) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, bodies // BODIES_PER_THREAD))
+    return max(1, min(len(every()), bodies // BODIES_PER_THREAD))

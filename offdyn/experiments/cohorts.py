@@ -170,15 +170,19 @@ class Cohort:
         if due and self.plan.target_mode == "steps":
             ids = np.concatenate((ids, self.target_ids))
         alive = self.alive  # as the updates see it, whether they are sent before this tick's faults are known or after
-        device_works = not self.lanes.fault.is_ready()
+        at_work = self._device_works()
         chosen = self._choose(ids, self.clock)
-        if device_works:  # it gives the actions when it is done with the tick before: no time is lost meanwhile
+        if at_work:  # it gives the actions when it is done with the tick before: no time is lost meanwhile
             self._learn_once(alive)
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
         self._step(ids, actions[: len(ids)], meanwhile=lambda: self._learn_once(alive))
         self.clock += self.plan.tick
+
+    def _device_works(self) -> bool:
+        """Whether it still is at the updates of the tick before."""
+        return not self.lanes.fault.is_ready()
 
     def _learn_once(self, alive: np.ndarray) -> None:
         if self.may_learn and self.learned_at != self.clock:

@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Along
 
+from ..cores import every
 from ..types import Array
 from .programs import Programs
 
@@ -45,7 +46,7 @@ def offer_every_core() -> None:
     if by_flag or getattr(jax.config, "jax_num_cpu_devices", -1) != -1:
         return
     with suppress(RuntimeError):  # JAX computes already
-        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+        jax.config.update("jax_num_cpu_devices", len(every()))
 
 
 class Devices:

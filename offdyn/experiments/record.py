@@ -16,6 +16,7 @@ import numpy as np
 from safetensors.numpy import save as to_bytes
 
 from .. import __version__
+from ..cores import every
 from ..domains import pairs
 from ..errors import OffdynError, check_format
 from .config import RunConfig, from_yaml, to_yaml
@@ -278,7 +279,7 @@ def surroundings(threads: int | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
-        "machine": {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "system": platform.platform()},
+        "machine": {"processor": _processor(), "cores": len(every()), "system": platform.platform()},
         "physics_threads": threads,
     }
 

@@ -5,11 +5,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..cores import default_threads
 from ..errors import OffdynError
 from . import devices, offline, own_target, starts, wandb
 from .checkpoint import CohortFolder
 from .config import RunConfig, group, to_yaml
-from .cores import default_threads
 from .memory import check_memory
 from .program_cache import keep_programs
 from .progress import Progress, Quiet
@@ -148,7 +148,7 @@ def _train_all(
         for number, (folders, cohort) in enumerate(trainers, start=1):
             runs = f"{len(folders)} runs of {folders[0].config.method}{devices.describe(len(folders))}"
             progress.say(f"cohort {number} of {len(trainers)}: {runs}")
-            Trainer(folders, cohort, threads or default_threads(), progress, stop).run()
+            Trainer(folders, cohort, threads or default_threads(devices.beside_a_gpu()), progress, stop).run()
             done += folders
     finally:
         for _, cohort in trainers:

@@ -13,13 +13,13 @@ import jax
 import numpy as np
 
 from .. import __version__
+from ..cores import default_threads, every
 from ..domains import pairs
 from ..experiments import cohort_state
 from ..experiments.cohorts import Cohort
 from ..experiments.config import RunConfig
 from ..experiments.devices import beside_a_gpu
 from ..experiments.record import write_atomically
-from ..experiments.train import default_threads
 
 WARM_TICKS = 3  # in which everything is compiled
 TIMED_TICKS = 5
@@ -49,11 +49,11 @@ def measure(runs: Sequence[RunConfig], threads: int | None = None) -> Pace:
     """Of a cohort of these runs, measured once per shape, machine and version."""
     short = [_short(run) for run in runs]
     device = jax.devices()[0]
-    about = (__version__, device.device_kind, len(os.sched_getaffinity(0)), threads, len(runs), short[0].cohort_key())
+    about = (__version__, device.device_kind, len(every()), threads, len(runs), short[0].cohort_key())
     key = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
     known = _known()
     if key not in known:
-        known[key] = list(_measure(short, threads or default_threads()))
+        known[key] = list(_measure(short, threads or default_threads(beside_a_gpu())))
         _remember(known)
     return Pace(*known[key])
 

@@ -47,6 +47,17 @@ def test_children_give_every_lane_what_it_gets_in_one_process(children):
     assert children(policies(), 1, 0, index=9).held_out is None
 
 
+def test_lanes_of_one_robot_go_together_as_far_as_no_piece_gets_too_long(children):
+    children.spent[:] = 4.0, 9.0, 5.0
+    assert children._pieces() == [[1], [2], [0]]  # a piece may take 18 / 2 / 3
+    children.spent[:] = 1.0, 20.0, 2.0
+    assert children._pieces() == [[1], [2, 0]]
+    together = children(policies(), **WANTED)
+    alone = evaluate(policies(), TASKS, SEEDS, threads=1, padded=True, **WANTED)
+    np.testing.assert_array_equal(together.target_returns, alone.target_returns)
+    assert children.spent[0] == children.spent[2]
+
+
 def test_a_child_that_dies_is_told_of(children):
     children.children[1].process.kill()
     with pytest.raises(OffdynError, match="a process that evaluates policies ended with exit code -9"):

@@ -182,6 +182,19 @@ def test_a_fault_in_the_very_last_updates_is_not_overlooked(tmp_path: Path, monk
     assert not (bad.path / "final.json").exists()
 
 
+def test_updates_are_the_same_whether_sent_before_the_actions_came_or_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [run(seed=0), run(seed=1, critic_learning_rate=1e30)]  # the second fails
+    for at_work in (False, True):
+        monkeypatch.setattr(cohorts.Cohort, "_device_works", lambda _, at_work=at_work: at_work)
+        train(runs, tmp_path / str(at_work))
+    before, after = (tmp_path / str(at_work) for at_work in (True, False))
+    assert files_of(before / runs[0].name) == files_of(after / runs[0].name)
+    agents = [(out / runs[1].name / "agent.safetensors").read_bytes() for out in (before, after)]
+    assert agents[0] == agents[1]
+
+
 def test_a_cohort_all_of_whose_runs_failed_ends(tmp_path: Path) -> None:
     folders = start([run(seed=seed, critic_learning_rate=1e30) for seed in (0, 1)], tmp_path / "out")
     assert [folder.state for folder in folders] == ["failed", "failed"]

@@ -251,7 +251,7 @@ def test_processes_pay_for_long_steps_with_cores_to_spare_or_that_only_wait(monk
     makers = [functools.partial(bodies(pair(), sources=0)._maker("source"), seeds=(0,))] * 2
     clock = types.SimpleNamespace(perf_counter=iter((0.0, took)).__next__, thread_time=iter((0.0, worked)).__next__)
     monkeypatch.setattr(own_bodies, "time", clock)
-    monkeypatch.setattr(own_bodies.os, "sched_getaffinity", lambda process: set(range(cores)))
+    monkeypatch.setattr(own_bodies, "every", lambda: list(range(cores)))
     monkeypatch.setattr(own_bodies, "_main_can_be_imported_again", lambda: True)
     assert own_bodies._pays(makers) is pays
     monkeypatch.setattr(own_bodies, "_main_can_be_imported_again", lambda: False)

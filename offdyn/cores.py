@@ -1,0 +1,120 @@
+"""How the processor's cores are shared: by bodies, evaluation and all else of a training, and by jobs at once."""
+
+import os
+import socket
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+JOBS_AT_ONCE = "OFFDYN_JOBS_AT_ONCE"  # in the environment: processes that train on this machine side by side
+QUIET = 0.25  # share of the cores that others may keep busy where a training takes some for itself
+LOOKED_AT = 0.1  # seconds
+
+_before: list[int] = []  # the cores of this process before it left some of them to its bodies
+# Who may take cores on this machine: a name in Linux' abstract namespace belongs to one process, and ends with it.
+_CLAIM = "\0offdyn-cores"
+_claims: list[socket.socket] = []
+
+
+def every() -> list[int]:
+    """The cores that this training may use, its bodies' included."""
+    if _before:
+        return list(_before)
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def default_threads(beside_a_gpu: bool) -> int:
+    """For the physics: half of the cores where the learner needs the others, five of eight beside a GPU.
+
+    Of several jobs at once each gets its share, but a few at least: they do not all need as many at the same time.
+    """
+    share = _share() * 5 // 8 if beside_a_gpu and _jobs() == 1 else _share() // 2
+    return max(1, share, _few())
+
+
+def left_for_evaluation(threads: int) -> int:
+    """How many processes evaluate: one for each core that the bodies leave, and again a few at least.
+
+    Those that stand back find a core while bodies wait for their actions, too: then there are two more.
+    """
+    return max(1, _share() - threads + 2 * bool(_before), _few())
+
+
+def take(count: int) -> list[int]:
+    """So many cores for bodies alone: no thread of this process runs there until `give_back`.
+
+    A thread that wakes up on a body's core has it for a turn of the scheduler, 3 ms, and all others wait for that body.
+    None, where none is left for the training, where another training has some, or others use the machine.
+    """
+    free = every()
+    if _jobs() > 1 or count >= len(free) or not hasattr(os, "sched_setaffinity") or _busy() > QUIET or not _claim():
+        return []
+    _before[:] = free
+    _keep_to(free[count:])
+    return free[:count]
+
+
+def give_back() -> None:
+    """Bodies have no cores of their own any more."""
+    if _before:
+        _keep_to(_before)
+        _before.clear()
+        _claims.pop().close()
+
+
+def taken() -> bool:
+    """Whether this training has cores for its bodies alone."""
+    return bool(_before)
+
+
+def stand_back(cores: Iterable[int]) -> None:
+    """Run on any of these cores, but only while nobody else wants it: who wakes up there need not wait for us."""
+    with suppress(AttributeError, OSError):
+        os.sched_setaffinity(0, cores)
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def _claim() -> bool:
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(_CLAIM)
+    except OSError:
+        claim.close()
+        return False
+    _claims.append(claim)
+    return True
+
+
+def _keep_to(cores: Iterable[int]) -> None:
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):  # it has ended since
+            os.sched_setaffinity(int(thread), cores)
+
+
+def _busy() -> float:
+    """The share of the machine's cores that is busy just now."""
+    before = _spent()
+    time.sleep(LOOKED_AT)
+    idle, whole = (now - then for now, then in zip(_spent(), before, strict=True))
+    return 1 - idle / max(whole, 1)
+
+
+def _spent() -> tuple[int, int]:
+    """Ticks of the clock that all cores together were idle, and all there were."""
+    spent = [int(number) for number in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]]
+    return spent[3] + spent[4], sum(spent)
+
+
+def _jobs() -> int:
+    return int(os.environ.get(JOBS_AT_ONCE, "1"))
+
+
+def _share() -> int:
+    return len(every()) // _jobs()
+
+
+def _few() -> int:
+    return min(4, len(every()) // 2)

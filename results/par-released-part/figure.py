@@ -1,0 +1,92 @@
+"""Draws curves.png and prints the table, preset `paper` beside it: python results/par-released-part/figure.py"""
+
+import csv
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from offdyn.report.runs import read_run
+
+HERE = Path(__file__).parent
+PAPER = ("par-paper", "par-ant", "par-again")
+END, LAST = 420_000, 50_000  # source steps; returns are means over the last of them, five evaluations
+COLUMNS = {
+    "target_return_mean": "return in the target",
+    "reward_penalty": "deducted per source row",
+    "mean_value": "mean value",
+}
+COLOURS = {"paper": "#0072B2", "released": "#D55E00"}  # colour-blind safe (Okabe and Ito)
+Curve = Mapping[str, np.ndarray]
+
+
+def released() -> dict[str, list[Curve]]:
+    """By task, the curves that are here."""
+    rows: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    for row in csv.DictReader((HERE / "curves.csv").open()):
+        rows[row["task"], row["seed"]].append(row)
+    curves: dict[str, list[Curve]] = defaultdict(list)
+    for (task, _), mine in rows.items():
+        curves[task].append(
+            {name: np.array([float(row[name] or "nan") for row in mine]) for name in ("source_steps", *COLUMNS)}
+        )
+    return curves
+
+
+def paper(task: str) -> list[Curve]:
+    """Those of the other preset, as far as these go."""
+    runs = [read_run(path) for name in PAPER for path in sorted((HERE.parent / name).glob(f"{task}.par.paper.seed-*"))]
+    curves = [{name: run.column(name) for name in ("source_steps", *COLUMNS)} for run in runs]
+    return [{name: values[curve["source_steps"] <= END] for name, values in curve.items()} for curve in curves]
+
+
+def late(curve: Curve, name: str) -> float:
+    return float(curve[name][curve["source_steps"] > END - LAST].mean())
+
+
+def print_table(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
+    for task, presets in curves.items():
+        cells = [task]
+        for some in presets.values():
+            returns = [late(curve, "target_return_mean") for curve in some]
+            cells.append(", ".join(f"{value:.0f}" for value in returns))
+            cells.append(f"{np.mean(returns):.0f}")
+        for some in presets.values():
+            cells.append(f"{np.mean([late(curve, 'reward_penalty') for curve in some]):.3g}")
+        for some in presets.values():
+            highest = [float(np.nanmax(curve["mean_value"])) for curve in some]
+            cells.append(f"{min(highest):,.0f} to {max(highest):,.0f}")
+        print(f"| {' | '.join(cells)} |")
+
+
+def draw(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
+    figure, axes = plt.subplots(len(COLUMNS), len(curves), figsize=(24, 8), sharex=True, layout="constrained")
+    for panels, (task, presets) in zip(axes.T, curves.items(), strict=True):
+        for panel, name in zip(panels, COLUMNS, strict=True):
+            for preset, some in presets.items():
+                for curve in some:
+                    panel.plot(curve["source_steps"] / 1e3, curve[name], color=COLOURS[preset], linewidth=1, alpha=0.8)
+                panel.plot([], color=COLOURS[preset], label=preset)
+            if name != "target_return_mean":
+                panel.set_yscale("log")
+        panels[0].set_title(task, fontsize=10)
+        panels[-1].set_xlabel("source steps, thousands")
+    for panel, shown in zip(axes[:, 0], COLUMNS.values(), strict=True):
+        panel.set_ylabel(shown)
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(HERE / "curves.png", dpi=70)
+
+
+def main() -> None:
+    curves = {task: {"paper": paper(task), "released": mine} for task, mine in sorted(released().items())}
+    print_table(curves)
+    draw(curves)
+
+
+if __name__ == "__main__":
+    main()
