@@ -16,7 +16,7 @@ import numpy as np
 from safetensors.numpy import save as to_bytes
 
 from .. import __version__
-from ..cores import every
+from ..cores import every, taken
 from ..domains import pairs
 from ..errors import OffdynError, check_format
 from .config import RunConfig, from_yaml, to_yaml
@@ -281,6 +281,7 @@ def surroundings(threads: int | None) -> dict[str, Any]:
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
         "machine": {"processor": _processor(), "cores": len(every()), "system": platform.platform()},
         "physics_threads": threads,
+        "bodies_have_cores": taken(),
     }
 
 

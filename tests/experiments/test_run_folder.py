@@ -131,6 +131,7 @@ def test_provenance_says_versions_hardware_and_preset(folder: Path) -> None:
     assert {"jax", "mujoco-core", "optax", "numpy"} <= about["packages"].keys()
     assert about["preset"] == "paper"
     assert about["physics_threads"] == 1
+    assert about["bodies_have_cores"] is False
     assert about["wall_seconds"] > 0
     assert {"platform", "kind"} <= about["device"].keys()
     assert {"processor", "cores"} <= about["machine"].keys()
