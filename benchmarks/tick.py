@@ -34,10 +34,11 @@ from offdyn.experiments.evaluator import Evaluator
 from offdyn.experiments.record import surroundings
 
 PUBLISHED = [name for name, task in TASKS.items() if reference(task)]
-ORDER = ("tick", "send observations, draw actions", "wait for actions", "send rows and updates", "step and store")
-ORDER += ("of that, begin", "of that, wait for bodies", "updates alone", "evaluation, s", "cores busy")
-ORDER += ("cores taken away",)
-PARTS = {"_choose": "send observations, draw actions", "learn": "send rows and updates", "_step": "step and store"}
+ORDER = ("tick", "send observations, draw actions", "wait for actions", "send rows and updates", "step")
+ORDER += ("of that, begin", "of that, wait for bodies", "count and store", "updates alone", "evaluation, s")
+ORDER += ("cores busy", "cores taken away")
+PARTS = {"_choose": "send observations, draw actions", "learn": "send rows and updates", "_act": "step"}
+PARTS |= {"_take_in": "count and store"}
 
 
 class Parts:

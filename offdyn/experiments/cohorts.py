@@ -61,6 +61,7 @@ class Cohort:
         every_lane = np.arange(self.lanes_count)
         self.lane_of = np.concatenate((np.repeat(every_lane, self.bodies), every_lane))  # of each body
         self.clock = self.source_rows = self.target_rows = self.updates = 0
+        self._chosen: Any = None  # the next tick's actions, where the device is at them already
         self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
         self.playing = False  # in the middle of a target episode with a frozen policy
         self.failures = Failures()
@@ -165,20 +166,28 @@ class Cohort:
 
     def tick(self) -> None:
         """Act, learn beside the physics, store."""
-        due = len(self.target_ids) > 0 and self.clock % self.plan.target_interval == 0
-        ids = self.source_ids
-        if due and self.plan.target_mode == "steps":
-            ids = np.concatenate((ids, self.target_ids))
+        ids = self._bodies_at(self.clock)
         alive = self.alive  # as the updates see it, whether they are sent before this tick's faults are known or after
         at_work = self._device_works()
-        chosen = self._choose(ids, self.clock)
+        chosen, self._chosen = self._chosen or self._choose(ids, self.clock), None
         if at_work:  # it gives the actions when it is done with the tick before: no time is lost meanwhile
             self._learn_once(alive)
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
-        self._step(ids, actions[: len(ids)], meanwhile=lambda: self._learn_once(alive))
+        rows = self._act(ids, actions[: len(ids)], meanwhile=lambda: self._learn_once(alive))
+        if isinstance(self.domain, BodyProcesses) and self.lanes.moments is None:
+            # The device is at the next actions while these rows are looked at.
+            self._chosen = self._choose(self._bodies_at(self.clock + self.plan.tick), self.clock + self.plan.tick)
+        self._take_in(ids, rows)
         self.clock += self.plan.tick
+
+    def _bodies_at(self, clock: int) -> np.ndarray:
+        """Those that act in the tick that begins then."""
+        due = len(self.target_ids) > 0 and clock % self.plan.target_interval == 0
+        if due and self.plan.target_mode == "steps":
+            return np.concatenate((self.source_ids, self.target_ids))
+        return self.source_ids
 
     def _device_works(self) -> bool:
         """Whether it still is at the updates of the tick before."""
@@ -201,8 +210,8 @@ class Cohort:
         """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
         _, actions, faults = jax.device_get(self._choose(self.target_ids, self.target_rows * self.plan.target_interval))
         self._note_faults(faults)
-        ended = self._step(self.target_ids, actions.reshape(self.lanes_count, -1), meanwhile=lambda: None)
-        self.playing = not ended.any()
+        rows = self._act(self.target_ids, actions.reshape(self.lanes_count, -1), meanwhile=lambda: None)
+        self.playing = not self._take_in(self.target_ids, rows).any()
 
     def _choose(self, ids: np.ndarray, number: int) -> Any:
         """Every lane's actions; only those of bodies in `ids` are of use. `number` seeds what is drawn."""
@@ -212,11 +221,19 @@ class Cohort:
         target_seen = seen[split:].reshape(self.lanes_count, -1, size)
         return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number))
 
-    def _step(self, ids: np.ndarray, actions: np.ndarray, meanwhile: Callable[[], None]) -> np.ndarray:
-        """Act in these bodies and store what came of it; which episodes ended."""
+    def _act(self, ids: np.ndarray, actions: np.ndarray, meanwhile: Callable[[], None]) -> Rows:
+        """Act in these bodies: in this process after what is to be done meanwhile, in others beside it."""
+        actions = self.failures.guard_actions(actions, self.lane_of[ids], self.clock)
+        if not isinstance(self.domain, BodyProcesses):
+            meanwhile()
+            return self.domain.step(ids, actions)
+        self.domain.begin(ids, actions)
+        meanwhile()
+        return self.domain.rows()
+
+    def _take_in(self, ids: np.ndarray, rows: Rows) -> np.ndarray:
+        """Count and store what came of it; which episodes ended."""
         lane_of = self.lane_of[ids]
-        actions = self.failures.guard_actions(actions, lane_of, self.clock)
-        rows = self._act(ids, actions, meanwhile)
         with np.errstate(over="ignore"):
             packed = pack(rows)
         packed = self.failures.guard_rows(packed, lane_of, self.spec, self.clock)
@@ -226,15 +243,6 @@ class Cohort:
         split = int((ids < len(self.source_ids)).sum())
         self._store(packed, flags, split, len(ids) > split)
         return ended
-
-    def _act(self, ids: np.ndarray, actions: np.ndarray, meanwhile: Callable[[], None]) -> Rows:
-        """Bodies in this process have to wait for what is to be done; those in others step beside it."""
-        if not isinstance(self.domain, BodyProcesses):
-            meanwhile()
-            return self.domain.step(ids, actions)
-        self.domain.begin(ids, actions)
-        meanwhile()
-        return self.domain.rows()
 
     def look_for_faults(self) -> None:
         """Those of the updates just done; otherwise the next tick tells."""
