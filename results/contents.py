@@ -100,6 +100,11 @@ def folders() -> str:
     return "\n\n".join(_folder(folder, runs) for folder, runs in by_folder().items())
 
 
+def _source_steps(run: Run) -> int:
+    """That were meant; none where the run acts in the target alone."""
+    return int(run.settings["source_steps"]) if run.column("source_steps").max() > 0 else 0
+
+
 def _folder(folder: Path, runs: Sequence[Run]) -> str:
     said = about.read(folder)
     name = folder.relative_to(RESULTS).as_posix()
@@ -108,7 +113,7 @@ def _folder(folder: Path, runs: Sequence[Run]) -> str:
         re.sub(r"\.seed-\d+$", "", run.path.name).removeprefix(f"{run.task}.") for run in sorted(runs, key=_column)
     )
     tasks, seeds = sorted({run.task for run in runs}), sorted({run.seed for run in runs})
-    steps = sorted({(run.settings["source_steps"], run.target_budget) for run in runs})
+    steps = sorted({(_source_steps(run), run.target_budget) for run in runs})
     states = [
         f"{sum(run.state == state for run in runs)} {state}" for state in dict.fromkeys(run.state for run in runs)
     ]
