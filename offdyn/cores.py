@@ -50,17 +50,22 @@ def take(count: int) -> list[int]:
     None, where none is left for the training, where another training has some, or others use the machine.
     """
     free = every()
-    if _jobs() > 1 or count >= len(free) or not hasattr(os, "sched_setaffinity") or _busy() > QUIET or not _claim():
+    if taken() or _jobs() > 1 or count >= len(free) or not hasattr(os, "sched_setaffinity"):
         return []
-    _before[:] = free
-    _keep_to(free[count:])
-    return free[:count]
+    with suppress(OSError):  # not every container lets a process look around, or choose its cores
+        if _busy() <= QUIET and _claim():
+            _before[:] = free
+            _keep_to(free[count:])
+            return free[:count]
+    give_back()
+    return []
 
 
 def give_back() -> None:
     """Bodies have no cores of their own any more."""
     if _before:
-        _keep_to(_before)
+        with suppress(OSError):
+            _keep_to(_before)
         _before.clear()
         _claims.pop().close()
 

@@ -58,6 +58,7 @@ def test_cores_that_are_taken_are_left_by_every_thread_and_given_back(quiet):
     assert cores.every() == before  # of the training, its bodies' included
     assert left_for_evaluation(1) >= evaluating
     assert cores.take(1) == []  # one set of bodies at a time
+    assert cores.taken()
     cores.give_back()
     assert all(os.sched_getaffinity(int(thread)) == set(before) for thread in os.listdir("/proc/self/task"))
     assert not cores.taken()
@@ -84,6 +85,17 @@ def test_no_core_is_taken_where_others_would_suffer(quiet, monkeypatch, why):
     if why == "jobs":
         monkeypatch.setenv(JOBS_AT_ONCE, "2")
     assert cores.take(len(cores.every()) if why == "few" else 1) == []
+    assert not cores.taken()
+    assert not cores._claims
+
+
+@needs_cores
+def test_where_a_process_may_not_choose_its_cores_none_are_taken(quiet, monkeypatch):
+    def refused(thread: int, wanted: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refused)
+    assert cores.take(1) == []
     assert not cores.taken()
     assert not cores._claims
 
