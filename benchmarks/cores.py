@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from offdyn.bench.learner import Learner, seconds_of
+from offdyn.bench.update_loop import UpdateLoop, seconds_of
 from offdyn.experiments.devices import count_for, offer_every_core
 from offdyn.experiments.record import surroundings
 
@@ -40,12 +40,12 @@ def pin(cores: set[int]) -> None:
 
 def measure(lanes: list[int], rounds: int) -> list[dict[str, Any]]:
     every = sorted(os.sched_getaffinity(0))
-    learners: dict[Variant, Learner] = {}
+    learners: dict[Variant, UpdateLoop] = {}
     for count in lanes:
-        together = Learner(count, updates=UPDATES, devices=1)
+        together = UpdateLoop(count, updates=UPDATES, devices=1)
         learners[Variant(count, 1, 1)] = learners[Variant(count, 1, len(every))] = together
         if count_for(count) > 1:
-            learners[Variant(count, count_for(count), len(every))] = Learner(count, updates=UPDATES)
+            learners[Variant(count, count_for(count), len(every))] = UpdateLoop(count, updates=UPDATES)
     taken: dict[Variant, list[float]] = {variant: [] for variant in learners}
     for number in range(rounds):
         for variant, learner in learners.items():

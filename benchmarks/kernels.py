@@ -17,12 +17,12 @@ from typing import Any
 
 import jax
 
-from offdyn.bench.learner import UPDATES, Learner
+from offdyn.bench.update_loop import UPDATES, UpdateLoop
 
 CALLS = 10
 
 
-def traced_kernels(learner: Learner) -> list[dict[str, Any]]:
+def traced_kernels(learner: UpdateLoop) -> list[dict[str, Any]]:
     """Every kernel of CALLS ticks, as the profiler saw it."""
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
@@ -48,7 +48,7 @@ def main() -> None:
     asked = parser.parse_args()
     if jax.default_backend() != "gpu":
         parser.error("needs a GPU: on a processor the trace holds no kernels")
-    learner = Learner(asked.lanes, preset=asked.preset, settings=dict(each.split("=") for each in asked.set))
+    learner = UpdateLoop(asked.lanes, preset=asked.preset, settings=dict(each.split("=") for each in asked.set))
     learner.tick()
     started = time.perf_counter()
     learner.tick(50)

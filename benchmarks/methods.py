@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 
-from offdyn.bench.learner import TASKS, UPDATES, Learner, seconds_of
+from offdyn.bench.update_loop import TASKS, UPDATES, UpdateLoop, seconds_of
 from offdyn.experiments.devices import offer_every_core
 from offdyn.experiments.record import surroundings
 from offdyn.methods.recipes import METHODS
@@ -25,7 +25,7 @@ REFERENCE = "par"
 
 def measure(methods: list[str], robot: str, preset: str, lanes: int, rounds: int) -> list[dict[str, Any]]:
     """One number of lanes."""
-    learners = {method: Learner(lanes, method=method, robot=robot, preset=preset) for method in methods}
+    learners = {method: UpdateLoop(lanes, method=method, robot=robot, preset=preset) for method in methods}
     taken: dict[str, list[float]] = {method: [] for method in methods}
     for _ in range(rounds):
         for method, learner in learners.items():

@@ -14,8 +14,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from offdyn.bench.learner import TASKS
 from offdyn.bench.physics import best_turns, replay_of, stepping_of
+from offdyn.bench.update_loop import TASKS
 
 EXPECTED = {1: 0.85, 2: 1.4}  # of the limit at 40 bodies, by the number of threads
 EXPECTED_OF_HOPPER = {1: 0.80, 2: 1.4}  # under random actions it starts anew every 20 steps

@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from offdyn.bench.learner import ROWS, Learner
+from offdyn.bench.update_loop import ROWS, UpdateLoop
 from offdyn.experiments.config import build
 from offdyn.experiments.devices import offer_every_core
 from offdyn.experiments.record import surroundings
@@ -47,7 +47,7 @@ def points(quick: bool) -> list[tuple[int, int, int]]:
 
 
 def measure(lanes: int, width: int, rows: int, repeats: int) -> dict[str, Any]:
-    learner = Learner(lanes, rows=rows, settings=wide(width))
+    learner = UpdateLoop(lanes, rows=rows, settings=wide(width))
     seconds = learner.seconds_per_update(repeats)
     held = learner.held_bytes()
     return {

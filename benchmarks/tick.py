@@ -5,8 +5,8 @@
 
 One cohort of PAR, all tasks and seeds in one program: robots of different sizes need padded=true, as by default here.
 A tick is ten source steps of every run; parts that wait for the device say so. What a tick takes beyond `updates
-alone`, the device waits for the host. Beside a GPU updates are sent while the bodies step, unless the device still is
-at those before. With several --threads the columns come once for each; evaluation has the cores that they leave.
+alone`, the device waits for the host. Updates are sent by a thread of their own, while actions are waited for and
+bodies step. With several --threads the columns come once for each; evaluation has the cores that they leave.
 """
 
 import argparse
@@ -24,7 +24,6 @@ import jax
 import numpy as np
 
 from offdyn.cores import default_threads
-from offdyn.domains.body_processes import BodyProcesses
 from offdyn.domains.tasks import TASKS, reference
 from offdyn.experiments import cohort_state
 from offdyn.experiments.cohorts import Cohort
@@ -34,11 +33,11 @@ from offdyn.experiments.evaluator import Evaluator
 from offdyn.experiments.record import surroundings
 
 PUBLISHED = [name for name, task in TASKS.items() if reference(task)]
-ORDER = ("tick", "send observations, draw actions", "wait for actions", "send rows and updates", "step")
-ORDER += ("of that, begin", "of that, wait for bodies", "count and store", "updates alone", "evaluation, s")
+ORDER = ("tick", "send observations, draw actions", "wait for actions", "step", "count and store")
+ORDER += ("of all, wait for the sender", "beside: send rows and updates", "updates alone", "evaluation, s")
 ORDER += ("cores busy", "cores taken away")
-PARTS = {"_choose": "send observations, draw actions", "learn": "send rows and updates", "_act": "step"}
-PARTS |= {"_take_in": "count and store"}
+PARTS = {"_choose": "send observations, draw actions", "_act": "step", "_take_in": "count and store"}
+SENDER = {"_wait_until_sent": "of all, wait for the sender", "_learn": "beside: send rows and updates"}
 
 
 class Parts:
@@ -73,7 +72,7 @@ def ticks(cohort: Cohort, parts: Parts, seconds: float) -> dict[str, float]:
     while time.perf_counter() - started < seconds:
         cohort.tick()
         count += 1
-    jax.block_until_ready(cohort.lanes)
+    jax.block_until_ready(cohort.learner.lanes)
     whole = time.perf_counter() - started
     busy, taken = (cores() - before) / whole
     found = {"tick": 1e3 * whole / count, "cores busy": busy, "cores taken away": taken}
@@ -106,8 +105,8 @@ def updates_alone(cohort: Cohort, seconds: float) -> float:
     while time.perf_counter() - started < seconds or not turns:
         began = time.perf_counter()
         for _ in range(5):
-            cohort.learn(cohort.alive)
-        jax.block_until_ready(cohort.lanes)
+            cohort.learn()
+        jax.block_until_ready(cohort.learner.lanes)
         turns.append(time.perf_counter() - began)
     return 1e3 * min(turns) / 5
 
@@ -131,20 +130,20 @@ def main() -> None:
     cohort = Cohort(runs, several[0])
     while not cohort.updates:
         cohort.tick()
-    cohort.kept = cohort.programs.keep(cohort.lanes, cohort.kept, cohort.alive)  # compiled now, not while it is timed
+    learner = cohort.learner
+    learner.kept = learner.programs.keep(
+        learner.lanes, learner.kept, cohort.alive
+    )  # compiled now, not while it is timed
     parts = Parts()
     for name, label in PARTS.items():
         parts.time(cohort, name, label)
+    for name, label in SENDER.items():
+        parts.time(learner, name, label)
     parts.time(jax, "device_get", "wait for actions")
     found: dict[str, dict[str, float]] = {}
     for threads in several:
         cohort.domain.close()
         cohort.domain = cohort._open_bodies(threads)
-        if isinstance(cohort.domain, BodyProcesses):
-            parts.time(cohort.domain, "begin", "of that, begin")
-            parts.time(cohort.domain, "rows", "of that, wait for bodies")
-        else:
-            parts.time(cohort.domain, "step", "of that, wait for bodies")
         found[f"{threads} alone"] = ticks(cohort, parts, asked.seconds)
         evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, cohort.plan.padded)
         found[f"{threads} beside"] = beside_evaluations(cohort, parts, evaluator, asked.seconds)

@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 
 from offdyn.bench import floors, updates
-from offdyn.bench.learner import TASKS, Learner
+from offdyn.bench.update_loop import TASKS, UpdateLoop
 from offdyn.experiments.devices import offer_every_core
 from offdyn.experiments.record import surroundings
 
@@ -36,7 +36,7 @@ def main() -> None:
     found = []
     for lanes in asked.lanes:
         settings = dict(each.split("=") for each in asked.set)
-        learner = Learner(lanes, robot=asked.robot, preset=asked.preset, settings=settings)
+        learner = UpdateLoop(lanes, robot=asked.robot, preset=asked.preset, settings=settings)
         row = updates.measure(learner, floors.rates(precision=learner.config.sac.precision), asked.repeats)
         found.append(row)
         print(

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import pytest
 
-from offdyn.bench import floors, learner, physics, training, updates, whole
+from offdyn.bench import floors, physics, training, update_loop, updates, whole
 from offdyn.bench.table import table
 from offdyn.cli import main
 from offdyn.domains.robots import ROBOTS
@@ -133,9 +133,9 @@ def test_the_floor_of_an_update_counts_its_products_and_parameters() -> None:
 def test_an_update_counts_with_its_fastest_turn(platform: str, in_a_row: int, monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[int] = []
 
-    class Learner:
+    class UpdateLoop:
         lanes, robot, updates, compile_seconds = 4, "hopper", 10, 1.0
-        seconds_per_update = learner.Learner.seconds_per_update
+        seconds_per_update = update_loop.UpdateLoop.seconds_per_update
         spec = ROBOTS["hopper"].spec
         config = build("hopper-big-head", "par", "paper", 0)[0]
 
@@ -147,8 +147,8 @@ def test_an_update_counts_with_its_fastest_turn(platform: str, in_a_row: int, mo
 
     taken = iter([0.5 * in_a_row, 0.1 * in_a_row, 0.3 * in_a_row])
     monkeypatch.setattr(jax, "default_backend", lambda: platform)
-    monkeypatch.setattr(learner, "seconds_of", lambda turn: (turn(), next(taken))[1])
-    found = updates.measure(Learner(), floors.Rates(1e11, 1e10), repeats=3)  # type: ignore[arg-type]
+    monkeypatch.setattr(update_loop, "seconds_of", lambda turn: (turn(), next(taken))[1])
+    found = updates.measure(UpdateLoop(), floors.Rates(1e11, 1e10), repeats=3)  # type: ignore[arg-type]
     assert turns == 3 * [in_a_row]
     assert found["milliseconds"] == pytest.approx(10.0)
     assert found["run_updates_per_second"] == pytest.approx(400.0)

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from offdyn.bench.learner import Learner
+from offdyn.bench.update_loop import UpdateLoop
 from offdyn.experiments import program_cache
 from offdyn.experiments.program_cache import keep_programs, make_room
 
@@ -52,7 +52,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def learned() -> list[bytes]:
     """All that two small runs hold after their first updates."""
-    learner = Learner(2, method="sac", robot="hopper", rows=64, settings=SMALL_NETWORKS | {"batch_size": 8})
+    learner = UpdateLoop(2, method="sac", robot="hopper", rows=64, settings=SMALL_NETWORKS | {"batch_size": 8})
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(learner.state)]
 
 

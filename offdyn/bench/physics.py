@@ -13,7 +13,7 @@ from mujoco.batch import Batch
 
 from ..domains.simulator import Simulator
 from ..domains.tasks import resolve
-from .learner import TASKS
+from .update_loop import TASKS
 
 SEGMENT = 10  # environment steps replayed without leaving MuJoCo
 WARM_UP = 50  # environment steps, until the bodies no longer move in step

@@ -13,7 +13,7 @@ from ..experiments import train as training
 from ..experiments.config import RunConfig, build
 from ..experiments.progress import Quiet
 from ..experiments.trainer import Stop, Stopped
-from .learner import ROWS, TASKS
+from .update_loop import ROWS, TASKS
 
 BEGIN = 200  # source steps after which everything is compiled
 LONGEST = 90.0  # seconds; a slow machine is measured over less than a whole evaluation interval

@@ -6,10 +6,10 @@ import jax
 
 from . import floors
 from .floors import Rates
-from .learner import Learner
+from .update_loop import UpdateLoop
 
 
-def measure(learner: Learner, rates: Rates, repeats: int) -> dict[str, Any]:
+def measure(learner: UpdateLoop, rates: Rates, repeats: int) -> dict[str, Any]:
     """Of these lanes, the fastest of some turns."""
     seconds = learner.seconds_per_update(repeats)
     # On a CPU `rates` are those of all cores; each further GPU brings its own.

@@ -12,7 +12,7 @@ from ..experiments.program_cache import keep_programs
 from ..experiments.progress import Lines
 from ..experiments.record import surroundings
 from . import floors, physics, training, updates
-from .learner import TASKS, Learner
+from .update_loop import TASKS, UpdateLoop
 
 FORMAT = 1
 ROBOT = "halfcheetah"  # of the updates and the training
@@ -58,7 +58,7 @@ def _rows(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> Ite
     platform = jax.default_backend()
     for lanes in lanes_of(platform, quick):
         say(f"updates, {lanes} {'lane' if lanes == 1 else 'lanes'}")
-        yield "updates", updates.measure(Learner(lanes), measured, repeats)
+        yield "updates", updates.measure(UpdateLoop(lanes), measured, repeats)
     trained = found["updates"][1]
     say(f"a training of {trained['lanes']} runs, evaluation included")
     stepped = next(row for row in found["physics"] if row["robot"] == ROBOT)

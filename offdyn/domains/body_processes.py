@@ -115,22 +115,14 @@ class BodyProcesses:
         self._hear()
 
     def step(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
-        self.begin(ids, actions)
-        return self.rows()
-
-    def begin(self, ids: np.ndarray, actions: np.ndarray) -> None:
-        """Set the bodies off; until `rows` is asked for, this process is free for other things."""
-        self._stepped = self._place[ids]
+        stepped = self._place[ids]
         self._memory["steps"] = False
-        self._memory["steps"][self._stepped] = True
-        self._memory["wanted"][self._stepped] = actions
+        self._memory["steps"][stepped] = True
+        self._memory["wanted"][stepped] = actions
         for child in self._children:
             child.send()
-
-    def rows(self) -> Rows:
-        """What came of it, when all are done."""
         self._hear()
-        rows = self._memory["row"][self._stepped]
+        rows = self._memory["row"][stepped]
         return Rows(*(rows[name] for name in Rows._fields))
 
     def _hear(self) -> None:

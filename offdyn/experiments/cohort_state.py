@@ -20,7 +20,7 @@ from .programs import Experience
 
 def start(cohort: Cohort, starts: Mapping[int, Mapping[str, np.ndarray]]) -> None:
     """Some lanes go on with the networks of earlier runs, by their names in agent.safetensors."""
-    now = {"agent": cohort.lanes.agent, "moments": cohort.lanes.moments}
+    now = {"agent": cohort.learner.lanes.agent, "moments": cohort.learner.lanes.moments}
     filled = {}
     for name, leaf in named_leaves(now).items():
         of_lanes = np.array(leaf)
@@ -29,7 +29,7 @@ def start(cohort: Cohort, starts: Mapping[int, Mapping[str, np.ndarray]]) -> Non
             for lane, arrays in starts.items():
                 of_lanes[lane] = matching(name, arrays, of_lanes[lane])
         filled[name] = of_lanes
-    cohort.lanes = cohort.lanes._replace(**fill_leaves(now, filled))
+    cohort.learner.lanes = cohort.learner.lanes._replace(**fill_leaves(now, filled))
 
 
 def policies(cohort: Cohort) -> Policies:
@@ -89,7 +89,9 @@ def load(
             f"{cohort.plan.source_data}: not the dataset this training began with (sha256 "
             f"{cohort.source_data.sha256[:12]}, was {host['source_data'][:12]}); put that one back to resume"
         )
-    cohort.lanes = fill_leaves(cohort.lanes, {k[6:]: v for k, v in state.items() if k.startswith("lanes/")})
+    cohort.learner.lanes = fill_leaves(
+        cohort.learner.lanes, {k[6:]: v for k, v in state.items() if k.startswith("lanes/")}
+    )
     cohort.domain.load({k[8:]: v for k, v in state.items() if k.startswith("physics/")})
     cohort.running_return = state["running_return"].copy()
     cohort.clock, cohort.updates = host["clock"], host["updates"]
@@ -109,7 +111,9 @@ def load(
                 new = segment[name]
                 ring[:, (position + np.arange(new.shape[1])) % capacity] = new
                 position += new.shape[1]
-        rings.append(cohort.devices.deal(ring))
-    cohort.experience = Experience(*rings)
+        rings.append(cohort.learner.devices.deal(ring))
+    cohort.learner.experience = Experience(*rings)
     if cohort.source_data is not None:
-        cohort.experience = cohort.experience._replace(source=cohort.devices.share(cohort.source_data.rows))
+        cohort.learner.experience = cohort.learner.experience._replace(
+            source=cohort.learner.devices.share(cohort.source_data.rows)
+        )

@@ -4,28 +4,27 @@ One tick: every lane acts; the device is sent to learn from what is stored so fa
 physics; the new rows are stored. The policy is never stale, only the newest rows enter one tick later.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..data.replay import no_moments
-from ..data.rows import pack, row_width
+from ..data.rows import pack
 from ..domains import pairs
 from ..domains.body_processes import BodyProcesses
 from ..domains.domain import NoBodies, Rows
 from ..domains.tasks import Task
 from .config import RunConfig
-from .devices import Devices, beside_a_gpu
+from .devices import beside_a_gpu
 from .failures import Failures
+from .learner import Learner
 from .memory import capacities
 from .offline import SourceData, open_source
-from .programs import DIAGNOSED_ROWS, Experience, Lane, Programs, lane_settings, run_keys
+from .programs import Lane
 
 SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
 TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
-KEPT_TICKS = 100  # between two copies of what is learned, to which a lane that fails falls back
 
 
 class Cohort:
@@ -34,27 +33,10 @@ class Cohort:
     def __init__(self, runs: Sequence[RunConfig], threads: int | None = None) -> None:
         first = runs[0]
         self.runs, self.plan = list(runs), first.schedule
-        self.spec = first.spec
+        self.spec, self.normalises = first.spec, first.sac.normalise_observations
         self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
-        self.devices = Devices(self.lanes_count)
-        shared_source = self.plan.source_data is not None
-        programs = Programs(
-            first.recipe.method,
-            self.spec,
-            first.sac,
-            first.hyper,
-            self.plan.rows,
-            self.plan.updates_per_tick,
-            shared_source=shared_source,
-        )
-        self.programs = self.devices.spread(programs, shared_source)
-        self.keys = self.devices.deal(run_keys(self.seeds))
-        self.lanes: Lane = self.programs.init(self.keys, *lane_settings(runs))
-        width = row_width(self.spec)
-        self.experience = Experience(
-            *(self.devices.zeros((self.lanes_count, rows, width)) for rows in capacities(self.plan))
-        )
+        self.learner = Learner(runs)
         self.domain = self._open_bodies(threads)
         self.source_ids = np.arange(self.lanes_count * self.bodies)
         self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * self.plan.acts_in_target)
@@ -65,7 +47,6 @@ class Cohort:
         self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
         self.playing = False  # in the middle of a target episode with a frozen policy
         self.failures = Failures()
-        self.kept: Lane | None = None  # the lanes as they were when last known to be well
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
         self.target_returns: list[tuple[int, float]] = []  # (lane, return) of all target episodes, if not evaluated
@@ -73,19 +54,8 @@ class Cohort:
         self.new_target_rows: list[tuple[np.ndarray, np.ndarray]] = []
         self.source_data: SourceData | None = None
         if self.plan.source_data is not None:
-            self._take(open_source(first))
-
-    def _take(self, data: SourceData) -> None:
-        """A dataset is the source: one copy for all lanes, and its moments, where observations are normalised."""
-        self.source_data = data
-        self.experience = self.experience._replace(source=self.devices.share(data.rows))
-        if self.lanes.moments is not None:
-            observations = jax.numpy.asarray(data.rows[:, : self.spec.observation_size])
-            moments = no_moments(self.spec).include(observations)
-            lanes = self.lanes_count
-            self.lanes = self.lanes._replace(
-                moments=jax.tree.map(lambda x: jax.numpy.repeat(x[None], lanes, axis=0), moments)
-            )
+            self.source_data = open_source(first)
+            self.learner.take(self.source_data.rows)
 
     def _open_bodies(self, threads: int | None) -> Any:
         lanes = list(zip(self.tasks, self.seeds, strict=True))
@@ -113,36 +83,10 @@ class Cohort:
         return self.failures.alive(self.lanes_count)
 
     @property
-    def experience(self) -> Experience:
-        """All rows. The newest are sent to the device when they are wanted: by the updates, beside the physics."""
-        self._send_rows()
-        return self._experience
-
-    @experience.setter
-    def experience(self, rows: Experience) -> None:
-        self._experience = rows
-        self._unsent: list[tuple[str, np.ndarray, int]] = []  # (role, rows [lanes, n, width], where they begin)
-
-    def _send_rows(self) -> None:
-        for role, new, position in self._unsent:
-            stored = self.programs.store(getattr(self._experience, role), new, np.int32(position))
-            self._experience = self._experience._replace(**{role: stored})
-        self._unsent = []
-
-    def _keep(self, alive: np.ndarray) -> None:
-        """Now and then, a copy of the lanes that are well."""
-        if self.kept is None:
-            self.kept = jax.tree.map(jax.numpy.copy, self.lanes)
-        elif self.updates % (KEPT_TICKS * self.plan.updates_per_tick) == 0:
-            self.kept = self.programs.keep(self.lanes, self.kept, alive)
-
-    @property
     def settled(self) -> Lane:
         """The lanes, those that failed as they were when last known to be well; the newest updates may have failed."""
         self.look_for_faults()
-        if self.kept is None or not self.failures:
-            return self.lanes
-        return self.programs.settle(self.lanes, self.kept, self.alive)
+        return self.learner.settled(self.alive)
 
     @property
     def may_learn(self) -> bool:
@@ -167,16 +111,15 @@ class Cohort:
     def tick(self) -> None:
         """Act, learn beside the physics, store."""
         ids = self._bodies_at(self.clock)
-        alive = self.alive  # as the updates see it, whether they are sent before this tick's faults are known or after
-        at_work = self._device_works()
         chosen, self._chosen = self._chosen or self._choose(ids, self.clock), None
-        if at_work:  # it gives the actions when it is done with the tick before: no time is lost meanwhile
-            self._learn_once(alive)
+        if self.may_learn and self.learned_at != self.clock:
+            self.learn()
+            self.learned_at = self.clock
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
-        rows = self._act(ids, actions[: len(ids)], meanwhile=lambda: self._learn_once(alive))
-        if isinstance(self.domain, BodyProcesses) and self.lanes.moments is None:
+        rows = self._act(ids, actions[: len(ids)])
+        if isinstance(self.domain, BodyProcesses) and not self.normalises:
             # The device is at the next actions while these rows are looked at.
             self._chosen = self._choose(self._bodies_at(self.clock + self.plan.tick), self.clock + self.plan.tick)
         self._take_in(ids, rows)
@@ -189,28 +132,16 @@ class Cohort:
             return np.concatenate((self.source_ids, self.target_ids))
         return self.source_ids
 
-    def _device_works(self) -> bool:
-        """Whether it still is at the updates of the tick before."""
-        return not self.lanes.fault.is_ready()
-
-    def _learn_once(self, alive: np.ndarray) -> None:
-        if self.may_learn and self.learned_at != self.clock:
-            self.learn(alive)
-            self.learned_at = self.clock
-
-    def learn(self, alive: np.ndarray) -> None:
-        """Send the device to the updates of one tick."""
-        self._keep(alive)
-        self.lanes = self.programs.learn(
-            self.keys, self.lanes, *self.experience, *self._sizes(), np.int32(self.updates), alive
-        )
+    def learn(self) -> None:
+        """Have the device sent to the updates of one tick."""
+        self.learner.learn(self._sizes(), self.updates, self.alive)
         self.updates += self.plan.updates_per_tick
 
     def play(self) -> None:
         """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
         _, actions, faults = jax.device_get(self._choose(self.target_ids, self.target_rows * self.plan.target_interval))
         self._note_faults(faults)
-        rows = self._act(self.target_ids, actions.reshape(self.lanes_count, -1), meanwhile=lambda: None)
+        rows = self._act(self.target_ids, actions.reshape(self.lanes_count, -1))
         self.playing = not self._take_in(self.target_ids, rows).any()
 
     def _choose(self, ids: np.ndarray, number: int) -> Any:
@@ -219,17 +150,10 @@ class Cohort:
         split, size = len(self.source_ids), self.spec.observation_size
         source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
         target_seen = seen[split:].reshape(self.lanes_count, -1, size)
-        return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number))
+        return self.learner.act(source_seen, target_seen, number)
 
-    def _act(self, ids: np.ndarray, actions: np.ndarray, meanwhile: Callable[[], None]) -> Rows:
-        """Act in these bodies: in this process after what is to be done meanwhile, in others beside it."""
-        actions = self.failures.guard_actions(actions, self.lane_of[ids], self.clock)
-        if not isinstance(self.domain, BodyProcesses):
-            meanwhile()
-            return self.domain.step(ids, actions)
-        self.domain.begin(ids, actions)
-        meanwhile()
-        return self.domain.rows()
+    def _act(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
+        return self.domain.step(ids, self.failures.guard_actions(actions, self.lane_of[ids], self.clock))
 
     def _take_in(self, ids: np.ndarray, rows: Rows) -> np.ndarray:
         """Count and store what came of it; which episodes ended."""
@@ -246,10 +170,10 @@ class Cohort:
 
     def look_for_faults(self) -> None:
         """Those of the updates just done; otherwise the next tick tells."""
-        self._note_faults(np.asarray(self.lanes.fault))
+        self._note_faults(np.asarray(self.learner.lanes.fault))
 
     def _note_faults(self, faults: np.ndarray) -> None:
-        self.failures.note(faults, self.programs.faults, self.clock - self.plan.tick)
+        self.failures.note(faults, self.learner.programs.faults, self.clock - self.plan.tick)
 
     def _count_returns(self, ids: np.ndarray, lane_of: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> None:
         self.running_return[ids] += reward
@@ -264,7 +188,6 @@ class Cohort:
                 self.target_returns.append((int(lane_of[position]), gained))
 
     def _store(self, packed: np.ndarray, flags: np.ndarray, split: int, with_target: bool) -> None:
-        self._send_rows()  # of the tick before, where there were no updates
         source_capacity, target_capacity = capacities(self.plan)
         width = packed.shape[1]
         if split:
@@ -279,28 +202,16 @@ class Cohort:
             self.target_rows += 1
 
     def _put(self, role: str, new: np.ndarray, position: int) -> None:
-        if self.lanes.moments is not None and self.source_data is None:
-            self.lanes = self.lanes._replace(moments=self.programs.observe(self.lanes.moments, new))
-        self._unsent.append((role, new, position))
-
-    def drain(self) -> np.ndarray:
-        """[lanes, notes]: each note summed over the updates since the last drain."""
-        sums = np.asarray(self.lanes.sums, np.float64)
-        self.lanes = self.programs.clear(self.lanes)
-        return sums
+        if self.source_data is None:
+            self.learner.observe(new)
+        self.learner.store(role, new, position)
 
     def diagnose(self, held_out: tuple[np.ndarray, np.ndarray] | None) -> dict[str, np.ndarray]:
         """Each diagnostic [lanes]; empty before there are target rows, where there will be any."""
         if self.plan.acts_in_target and self.target_rows == 0:
             return {}
-        if held_out is None:
-            shape = (self.lanes_count, DIAGNOSED_ROWS)
-            held_out = np.zeros((*shape, row_width(self.spec)), np.float32), np.zeros(shape, np.float32)
-        source_size, target_written = self._sizes()[0], np.int32(self.target_rows)
-        notes = self.programs.diagnose(
-            self.keys, self.lanes, *self.experience, source_size, target_written, np.int32(self.updates), *held_out
-        )
-        return {name: np.asarray(value, np.float64) for name, value in notes.items()}
+        sizes = self._sizes()[0], np.int32(self.target_rows)
+        return self.learner.diagnose(sizes, self.updates, held_out)
 
     def saved(self) -> None:
         """The new rows are on disk."""

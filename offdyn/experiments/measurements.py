@@ -29,7 +29,7 @@ class Measurements:
     ) -> None:
         self.cohort, self.folders, self.progress, self.wall = cohort, folders, progress, wall
         self.plan = cohort.plan
-        notes, lanes = len(cohort.programs.notes), len(folders)
+        notes, lanes = len(cohort.learner.programs.notes), len(folders)
         self.since_log, self.since_evaluation = np.zeros((lanes, notes)), np.zeros((lanes, notes))
         self.updates_at_log = self.updates_at_evaluation = 0
         self.held_out: tuple[np.ndarray, np.ndarray] | None = None
@@ -60,7 +60,7 @@ class Measurements:
         counts = (cohort.source_rows, cohort.target_rows, cohort.updates)
         trained = cohort.target_returns[self.returns_shown :]
         self.returns_shown = len(cohort.target_returns)
-        names = cohort.programs.notes
+        names = cohort.learner.programs.notes
 
         def record(result: Evaluation) -> None:
             self.held_out, self.evaluated_at = result.held_out, clock
@@ -69,7 +69,7 @@ class Measurements:
                 notes: dict[str, float | None] = {
                     name: float(means[lane, i]) if updates else None for i, name in enumerate(names)
                 }
-                notes |= {name: _number(diagnostics, name, int(lane)) for name in cohort.programs.diagnostics}
+                notes |= {name: _number(diagnostics, name, int(lane)) for name in cohort.learner.programs.diagnostics}
                 mine = np.array([value for at, value in trained if at == lane])
                 target = result.target_returns[lane] if plan.eval_episodes else mine
                 self._record(int(lane), clock, counts, wall, target, result.source_returns[lane], notes)
@@ -149,7 +149,7 @@ class Measurements:
             self.pending = None
 
     def _drain(self) -> None:
-        sums = self.cohort.drain()
+        sums = self.cohort.learner.drain()
         self.since_log += sums
         self.since_evaluation += sums
 
@@ -168,7 +168,7 @@ class Measurements:
                 returns = [value for at, kind, value in cohort.finished if at == lane and kind == role]
                 metrics[f"training return {name}"] = float(np.mean(returns)) if returns else None
             metrics |= {
-                name: float(means[lane, i]) if updates else None for i, name in enumerate(cohort.programs.notes)
+                name: float(means[lane, i]) if updates else None for i, name in enumerate(cohort.learner.programs.notes)
             }
             metrics["diverged bodies"] = self._divergences(int(lane))
             self.waiting.append((int(lane), cohort.clock, metrics))

@@ -85,7 +85,7 @@ def _measure(runs: list[RunConfig], threads: int) -> Pace:
         if not cohort.plan.tested_only:
             while cohort.updates < WARM_TICKS * cohort.plan.updates_per_tick:
                 cohort.tick()
-            jax.block_until_ready(cohort.lanes)
+            jax.block_until_ready(cohort.learner.lanes)
         compilation = time.perf_counter() - began
         if not cohort.plan.tested_only:
             tick = _timed_ticks(cohort)
@@ -98,7 +98,7 @@ def _timed_ticks(cohort: Cohort) -> float:
     began = time.perf_counter()
     for _ in range(TIMED_TICKS):
         cohort.tick()
-    jax.block_until_ready(cohort.lanes)
+    jax.block_until_ready(cohort.learner.lanes)
     return (time.perf_counter() - began) / TIMED_TICKS
 
 

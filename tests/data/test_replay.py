@@ -101,15 +101,15 @@ def test_a_full_ring_holds_the_newest_rows_and_a_young_one_all_of_them(cohort):
     assert capacities(cohort.plan) == (KEPT, KEPT)
     assert (source.shape[1], target.shape[1]) == (TICKS * BODIES, TICKS)
     order = np.argsort(np.arange(TICKS * BODIES)[-KEPT:] % KEPT)
-    assert np.array_equal(cohort.experience.source, source[:, -KEPT:][:, order])
-    assert np.array_equal(cohort.experience.target[:, :TICKS], target)
-    assert not np.asarray(cohort.experience.target[:, TICKS:]).any()
+    assert np.array_equal(cohort.learner.experience.source, source[:, -KEPT:][:, order])
+    assert np.array_equal(cohort.learner.experience.target[:, :TICKS], target)
+    assert not np.asarray(cohort.learner.experience.target[:, TICKS:]).any()
 
 
 def test_stored_rewards_are_the_worlds_own_without_the_penalty(cohort):
-    batch = unpack(cohort.experience.source, FAR.spec)
+    batch = unpack(cohort.learner.experience.source, FAR.spec)
     assert np.array_equal(batch.reward, batch.observation[..., 0])  # this world pays its first coordinate
-    noted = dict(zip(cohort.programs.notes, np.asarray(cohort.lanes.sums).T, strict=True))
+    noted = dict(zip(cohort.learner.programs.notes, np.asarray(cohort.learner.lanes.sums).T, strict=True))
     assert noted["reward penalty"].min() > 0
 
 
@@ -117,7 +117,7 @@ def test_a_cohorts_moments_are_those_of_all_rows_it_ever_stored(cohort):
     rows = np.concatenate((everything(cohort.new_rows), everything(cohort.new_target_rows)), axis=1)[..., :2]
     for lane in range(LANES):
         mean, deviation = weighted(rows[lane].astype(float))
-        moments = jax.tree.map(lambda leaf, lane=lane: leaf[lane], cohort.lanes.moments)
+        moments = jax.tree.map(lambda leaf, lane=lane: leaf[lane], cohort.learner.lanes.moments)
         assert moments.rows == 1 + TICKS * (BODIES + 1)
         np.testing.assert_allclose(moments.mean, mean, rtol=1e-4)
         np.testing.assert_allclose(np.sqrt(moments.spread / moments.rows), deviation, rtol=1e-3)
@@ -125,12 +125,14 @@ def test_a_cohorts_moments_are_those_of_all_rows_it_ever_stored(cohort):
 
 def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_path):
     seen = np.random.default_rng(5).normal((50.0, -3.0), (10.0, 0.1), (LANES, BODIES, 2)).astype(np.float32)
-    source, target, _ = cohort.programs.act(cohort.keys, cohort.lanes, seen, seen[:, :1], np.int32(7))
+    source, target, _ = cohort.learner.programs.act(
+        cohort.learner.keys, cohort.learner.lanes, seen, seen[:, :1], np.int32(7)
+    )
     policies = cohort_state.policies(cohort)
     for lane, run in enumerate(cohort.runs):
-        moments = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf[lane], float), cohort.lanes.moments)
+        moments = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf[lane], float), cohort.learner.lanes.moments)
         normal = (seen[lane] - moments.mean) / np.sqrt(moments.spread / moments.rows)
-        actor = flat(array[lane] for array in cohort.lanes.agent.actor.value)
+        actor = flat(array[lane] for array in cohort.learner.lanes.agent.actor.value)
         expected, _ = Formulas(FAR.spec, run.sac).policy(actor, normal, np.zeros((BODIES, 2)))
         assert np.abs(expected).max() < 0.999  # not all saturated, so that a mistake would show
         for actions in (source[lane], policies(seen)[lane]):
@@ -141,7 +143,7 @@ def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_pat
         exported = Policy(folder.path / "policy.safetensors")
         np.testing.assert_allclose(exported(seen[lane]), expected, rtol=1e-3, atol=1e-4)
 
-        stored = cohort.experience.source[lane]
+        stored = cohort.learner.experience.source[lane]
         replay = Replay(stored, jnp.int32(KEPT), FAR.spec, jax.tree.map(jnp.float32, moments))
         drawn, raw = replay.sample(jax.random.key(1), 50), replay._replace(moments=None).sample(jax.random.key(1), 50)
         for name in ("observation", "next_observation"):

@@ -33,13 +33,14 @@ folder = Path(sys.argv[1])
 for count in (1, 2):
     devices.count_for = lambda lanes: count
     cohort = Cohort(two_runs())
-    state, rng = cohort.lanes, np.random.default_rng(0)
-    rows = [cohort.devices.deal(rng.normal(size=r.shape).astype(np.float32)) for r in cohort.experience]
+    learner, rng = cohort.learner, np.random.default_rng(0)
+    state = learner.lanes
+    rows = [learner.devices.deal(rng.normal(size=r.shape).astype(np.float32)) for r in learner.experience]
     given = (*rows, *(np.int32(r.shape[1]) for r in rows))
-    text = cohort.programs.learn.lower(cohort.keys, state, *given, np.int32(0), cohort.alive).compile().as_text()
+    text = learner.programs.learn.lower(learner.keys, state, *given, np.int32(0), cohort.alive).compile().as_text()
     print(count, [word for word in ("all-", "collective", "permute") if word in text])
     for step in range(0, 200, 5):
-        before, state = state, cohort.programs.learn(cohort.keys, state, *given, np.int32(step), cohort.alive)
+        before, state = state, learner.programs.learn(learner.keys, state, *given, np.int32(step), cohort.alive)
         assert all(leaf.is_deleted() for leaf in jax.tree.leaves(before.agent)), "the old state was kept as well"
     learned = jax.tree.leaves((state.agent, state.learned))
     assert all(len(leaf.sharding.device_set) == count for leaf in learned), "the state left its devices"

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +15,7 @@ from safetensors.numpy import load_file
 from offdyn.domains import pairs
 from offdyn.domains.worlds import World
 from offdyn.errors import OffdynError
-from offdyn.experiments import cohorts, memory
+from offdyn.experiments import cohorts, learner, memory
 from offdyn.experiments.config import build
 from offdyn.experiments.train import start
 from offdyn.methods import recipes
@@ -117,13 +119,13 @@ def test_an_action_that_is_no_number_stops_its_run_alone(
 
     def begin_with_a_bad_actor(cohort: cohorts.Cohort, *arguments: Any) -> None:
         begin(cohort, *arguments)
-        act = cohort.programs.act
+        act = cohort.learner.programs.act
 
         def act_badly_once(*seen: Any) -> tuple[Any, Any, Any]:
             source, target, fault = act(*seen)
             return source.at[1, 2, 0].set(jnp.nan) if seen[-1] == 100 else source, target, fault
 
-        cohort.programs.act = act_badly_once
+        cohort.learner.programs.act = act_badly_once
 
     monkeypatch.setattr(cohorts.Cohort, "__init__", begin_with_a_bad_actor)
     good, bad = start(small.two_runs(), tmp_path / "out", threads=1)
@@ -172,8 +174,8 @@ def test_a_fault_in_the_very_last_updates_is_not_overlooked(tmp_path: Path, monk
     def tick_with_a_late_fault(cohort: cohorts.Cohort) -> None:
         tick(cohort)
         if cohort.clock == 480:
-            found = 1 + cohort.programs.faults.index("encoder loss")
-            cohort.lanes = cohort.lanes._replace(fault=jnp.array([[0, 0], [found, 449]], jnp.int32))
+            found = 1 + cohort.learner.programs.faults.index("encoder loss")
+            cohort.learner.lanes = cohort.learner.lanes._replace(fault=jnp.array([[0, 0], [found, 449]], jnp.int32))
 
     monkeypatch.setattr(cohorts.Cohort, "tick", tick_with_a_late_fault)
     good, bad = start(small.two_runs(), tmp_path / "out")
@@ -182,17 +184,41 @@ def test_a_fault_in_the_very_last_updates_is_not_overlooked(tmp_path: Path, monk
     assert not (bad.path / "final.json").exists()
 
 
-def test_updates_are_the_same_whether_sent_before_the_actions_came_or_after(
+class _Here:
+    """In place of the thread that sends updates: at once, or not before somebody waits for them."""
+
+    def __init__(self, late: bool) -> None:
+        self.late = late
+
+    def submit(self, call: Callable[..., None], *arguments: Any) -> Any:
+        if self.late:
+            return SimpleNamespace(result=lambda: call(*arguments))
+        call(*arguments)
+        return SimpleNamespace(result=lambda: None)
+
+
+def test_updates_are_the_same_however_soon_their_thread_sends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [run(seed=0), run(seed=1, critic_learning_rate=1e30)]  # the second fails
-    for at_work in (False, True):
-        monkeypatch.setattr(cohorts.Cohort, "_device_works", lambda _, at_work=at_work: at_work)
-        train(runs, tmp_path / str(at_work))
-    before, after = (tmp_path / str(at_work) for at_work in (True, False))
-    assert files_of(before / runs[0].name) == files_of(after / runs[0].name)
-    agents = [(out / runs[1].name / "agent.safetensors").read_bytes() for out in (before, after)]
-    assert agents[0] == agents[1]
+    train(runs, tmp_path / "by a thread")
+    for name, late in (("at once", False), ("late", True)):
+        monkeypatch.setattr(learner, "ThreadPoolExecutor", lambda *_, late=late: _Here(late))
+        train(runs, tmp_path / name)
+        assert files_of(tmp_path / name / runs[0].name) == files_of(tmp_path / "by a thread" / runs[0].name)
+        agents = [(tmp_path / out / runs[1].name / "agent.safetensors") for out in (name, "by a thread")]
+        assert agents[0].read_bytes() == agents[1].read_bytes()
+
+
+def test_what_goes_wrong_while_updates_are_sent_stops_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise MemoryError("no room on the device")
+
+    monkeypatch.setattr(learner.Learner, "_keep", refuse)
+    with pytest.raises(MemoryError, match="no room"):
+        start([run(seed=0)], tmp_path / "out")
 
 
 def test_a_cohort_all_of_whose_runs_failed_ends(tmp_path: Path) -> None:

@@ -52,8 +52,8 @@ def test_a_run_makes_as_many_updates_as_with_a_live_source_and_acts_in_the_targe
 
 def test_the_dataset_is_one_copy_for_all_lanes_and_stays_out_of_the_checkpoints(data: str, tmp_path: Path) -> None:
     cohort = Cohort([offline(data, seed=seed) for seed in range(3)], 1)
-    assert cohort.experience.source.shape == (400, 8)
-    assert cohort.experience.target.shape == (3, 48, 8)
+    assert cohort.learner.experience.source.shape == (400, 8)
+    assert cohort.learner.experience.target.shape == (3, 48, 8)
     for _ in range(10):
         cohort.tick()
     assert set(cohort_state.save(cohort)[2]) == {"target", "target_flags"}
@@ -63,19 +63,19 @@ def test_what_is_learned_from_a_dataset_is_what_is_learned_from_a_replay_that_ho
     cohort = Cohort([offline(data, seed=seed) for seed in (0, 1)], 1)
     for _ in range(6):
         cohort.tick()
-    programs = type(cohort.programs)(
+    programs = type(cohort.learner.programs)(
         METHODS["par"], PUSH.spec, cohort.runs[0].sac, cohort.runs[0].hyper, "both", cohort.plan.updates_per_tick
     )
-    copies = np.repeat(np.asarray(cohort.experience.source)[None], 2, axis=0)
-    target, sizes = np.asarray(cohort.experience.target), cohort._sizes()
+    copies = np.repeat(np.asarray(cohort.learner.experience.source)[None], 2, axis=0)
+    target, sizes = np.asarray(cohort.learner.experience.target), cohort._sizes()
     assert int(sizes[0]) == 400
-    before = cohort.programs.clear(cohort.lanes)
+    before = cohort.learner.programs.clear(cohort.learner.lanes)
     keep = [np.asarray(x).copy() for x in before.agent.actor.value]
     mine = jax.tree.map(jax.numpy.array, before)  # `learn` takes its lanes for good: each call gets its own
-    one = cohort.programs.learn(
-        cohort.keys, before, cohort.experience.source, target, *sizes, np.int32(60), np.ones(2, bool)
+    one = cohort.learner.programs.learn(
+        cohort.learner.keys, before, cohort.learner.experience.source, target, *sizes, np.int32(60), np.ones(2, bool)
     )
-    other = programs.learn(cohort.keys, mine, copies, target, *sizes, np.int32(60), np.ones(2, bool))
+    other = programs.learn(cohort.learner.keys, mine, copies, target, *sizes, np.int32(60), np.ones(2, bool))
     for mine_now, theirs, was in zip(one.agent.actor.value, other.agent.actor.value, keep, strict=True):
         np.testing.assert_allclose(mine_now, theirs, rtol=2e-4, atol=1e-6)
         assert not np.array_equal(mine_now, was)
@@ -86,7 +86,7 @@ def test_normalised_observations_use_the_datasets_statistics_and_keep_them(data:
     expected = rows_of(PUSH, 400).observation
     for _ in range(8):
         cohort.tick()
-    np.testing.assert_allclose(cohort.lanes.moments.mean[0], expected.mean(0), atol=0.01)
+    np.testing.assert_allclose(cohort.learner.lanes.moments.mean[0], expected.mean(0), atol=0.01)
     np.testing.assert_allclose(cohort_state.policies(cohort).deviation[0, 0], expected.std(0), rtol=0.02)
 
 

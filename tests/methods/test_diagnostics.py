@@ -28,11 +28,11 @@ def test_fresh_target_rows_are_the_newest_ones_also_in_a_ring_that_has_wrapped(c
     ring = np.zeros((1, CAPACITY, stream.shape[1]), np.float32)
     for number, row in enumerate(stream):
         ring[0, number % CAPACITY] = row
-    cohort.experience, cohort.target_rows = cohort.experience._replace(target=ring), written
+    cohort.learner.experience, cohort.target_rows = cohort.learner.experience._replace(target=ring), written
 
     state, action, _, after, _ = np.split(stream[-DIAGNOSED_ROWS:], (2, 4, 5, 7), axis=1)
     rows = Batch(state, action, None, after, None, None)
-    live, hyper = cohort.lanes.learned.live.value, cohort.runs[0].hyper
+    live, hyper = cohort.learner.lanes.learned.live.value, cohort.runs[0].hyper
     encoders = type(live)(*(tuple(array[0] for array in network) for network in live))
     expected = deviation(*predict(encoders, rows, hyper, layouts(hyper, cohort.spec))).mean()
     np.testing.assert_allclose(cohort.diagnose(None)["deviation on fresh target rows"][0], expected, rtol=1e-4)

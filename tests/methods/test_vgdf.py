@@ -220,7 +220,9 @@ def test_the_optimist_learns_from_both_domains_as_often_as_the_actor():
 def actions(cohort: Cohort) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What is done in the source, in the target and in a test."""
     states = np.ones((1, 1, 2), np.float32)
-    source, target, _ = cohort.programs.act(cohort.keys, cohort.lanes, states, states, np.int32(0))
+    source, target, _ = cohort.learner.programs.act(
+        cohort.learner.keys, cohort.learner.lanes, states, states, np.int32(0)
+    )
     return np.asarray(source), np.asarray(target), policies(cohort)(states)
 
 
@@ -249,12 +251,12 @@ def test_the_ensembles_error_is_in_units_of_the_target_rows_own_deviation():
 @pytest.mark.parametrize("optimistic", [True, False])
 def test_the_optimist_acts_in_the_source_alone(optimistic):
     cohort = Cohort([short_run(HALF_FLIPPED, "vgdf", optimistic=optimistic)])
-    agent, learned = cohort.lanes.agent, cohort.lanes.learned
+    agent, learned = cohort.learner.lanes.agent, cohort.learner.lanes.learned
     assert (learned.optimist is not None) == optimistic
     if optimistic:
         learned = learned._replace(optimist=saying(learned.optimist, 1.0))
     agent = agent._replace(actor=saying(agent.actor, -1.0))
-    cohort.lanes = cohort.lanes._replace(agent=agent, learned=learned)
+    cohort.learner.lanes = cohort.learner.lanes._replace(agent=agent, learned=learned)
     source, target, test = actions(cohort)
     np.testing.assert_allclose(source, np.tanh(1.0 if optimistic else -1.0), atol=1e-3)
     np.testing.assert_allclose(target, np.tanh(-1.0), atol=1e-3)

@@ -23,7 +23,7 @@ TASKS = {
 }
 
 
-class Learner:
+class UpdateLoop:
     """So many lanes of a method, past its warm-up, compiled."""
 
     def __init__(
