@@ -1,4 +1,4 @@
-"""Draws curves.png and prints the table, preset `paper` beside it: python results/par-released-part/figure.py"""
+"""Draws curves.png and prints the tables, preset `paper` beside it: python results/par-released-part/figure.py"""
 
 import csv
 from collections import defaultdict
@@ -15,7 +15,8 @@ from offdyn.report.runs import read_run
 
 HERE = Path(__file__).parent
 PAPER = ("par-paper", "par-ant", "par-again")
-END, LAST = 420_000, 50_000  # source steps; returns are means over the last of them, five evaluations
+ENDS = (420_000, 690_000)  # source steps: as far as all three sets go, and as far as one does
+LAST = 50_000  # source steps; returns are means over them, five evaluations
 COLUMNS = {
     "target_return_mean": "return in the target",
     "reward_penalty": "deducted per source row",
@@ -27,11 +28,11 @@ Curve = Mapping[str, np.ndarray]
 
 def released() -> dict[str, list[Curve]]:
     """By task, the curves that are here."""
-    rows: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    rows: dict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
     for row in csv.DictReader((HERE / "curves.csv").open()):
-        rows[row["task"], row["seed"]].append(row)
+        rows[row["task"], row["set"], row["seed"]].append(row)
     curves: dict[str, list[Curve]] = defaultdict(list)
-    for (task, _), mine in rows.items():
+    for (task, _, _), mine in sorted(rows.items()):
         curves[task].append(
             {name: np.array([float(row[name] or "nan") for row in mine]) for name in ("source_steps", *COLUMNS)}
         )
@@ -39,26 +40,36 @@ def released() -> dict[str, list[Curve]]:
 
 
 def paper(task: str) -> list[Curve]:
-    """Those of the other preset, as far as these go."""
+    """Those of the other preset."""
     runs = [read_run(path) for name in PAPER for path in sorted((HERE.parent / name).glob(f"{task}.par.paper.seed-*"))]
-    curves = [{name: run.column(name) for name in ("source_steps", *COLUMNS)} for run in runs]
-    return [{name: values[curve["source_steps"] <= END] for name, values in curve.items()} for curve in curves]
+    return [{name: run.column(name) for name in ("source_steps", *COLUMNS)} for run in runs]
+
+
+def as_far_as(end: int, curves: list[Curve]) -> list[Curve]:
+    """Those that reach this step, cut there."""
+    whole = [curve for curve in curves if curve["source_steps"][-1] >= end]
+    return [{name: values[curve["source_steps"] <= end] for name, values in curve.items()} for curve in whole]
 
 
 def late(curve: Curve, name: str) -> float:
-    return float(curve[name][curve["source_steps"] > END - LAST].mean())
+    """The mean over the last evaluations."""
+    return float(curve[name][curve["source_steps"] > curve["source_steps"][-1] - LAST].mean())
 
 
-def print_table(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
+def print_table(curves: Mapping[str, Mapping[str, list[Curve]]], end: int) -> None:
+    print(f"as far as step {end:,}")
     for task, presets in curves.items():
         cells = [task]
-        for some in presets.values():
+        reached = [as_far_as(end, some) for some in presets.values()]
+        if not all(reached):
+            continue
+        for some in reached:
             returns = [late(curve, "target_return_mean") for curve in some]
             cells.append(", ".join(f"{value:.0f}" for value in returns))
-            cells.append(f"{np.mean(returns):.0f}")
-        for some in presets.values():
+            cells.append(f"{np.mean(returns):.0f} ± {np.std(returns, ddof=1) / len(returns) ** 0.5:.0f}")
+        for some in reached:
             cells.append(f"{np.mean([late(curve, 'reward_penalty') for curve in some]):.3g}")
-        for some in presets.values():
+        for some in reached:
             highest = [float(np.nanmax(curve["mean_value"])) for curve in some]
             cells.append(f"{min(highest):,.0f} to {max(highest):,.0f}")
         print(f"| {' | '.join(cells)} |")
@@ -70,6 +81,7 @@ def draw(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
         for panel, name in zip(panels, COLUMNS, strict=True):
             for preset, some in presets.items():
                 for curve in some:
+                    curve = {name: values[curve["source_steps"] <= ENDS[-1]] for name, values in curve.items()}
                     panel.plot(curve["source_steps"] / 1e3, curve[name], color=COLOURS[preset], linewidth=1, alpha=0.8)
                 panel.plot([], color=COLOURS[preset], label=preset)
             if name != "target_return_mean":
@@ -84,7 +96,8 @@ def draw(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
 
 def main() -> None:
     curves = {task: {"paper": paper(task), "released": mine} for task, mine in sorted(released().items())}
-    print_table(curves)
+    for end in ENDS:
+        print_table(curves, end)
     draw(curves)
 
 
