@@ -1,7 +1,8 @@
 """A cohort on disk, so that a killed one continues without a trace.
 
     cohort.json                     the runs' configurations, in the order of their lanes
-    segments/rows-K.safetensors     what the replays gained between two checkpoints, with body and truncation
+    segments/rows-K.safetensors     what the replays gained, in order, with body and truncation: up to a checkpoint, or
+                                    as much as makes a file, written beside the training
     step-N/state.safetensors        everything the device learned, and the bodies' physics
     step-N/host.json                counters
     manifest.json                   which of these belong together, with hashes; manifest.previous.json: the one before
@@ -15,6 +16,8 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,10 +54,11 @@ class CohortFolder:
         self._lock: int | None = None
         self._segments: list[str] = []  # files, in order, that the next manifest names
         self._hashes: dict[str, str] = {}
-        self._ranges: dict[
-            str, dict[str, list[int]]
-        ] = {}  # by file and domain: its first row and the one after its last
+        # By file and domain: its first row and the one after its last.
+        self._ranges: dict[str, dict[str, list[int]]] = {}
         self._manifest: bytes | None = None  # the newest whole one, which becomes the one before
+        self._writer = ThreadPoolExecutor(1, "offdyn-writer")
+        self._writing: tuple[Future[str], Mapping[str, np.ndarray]] | None = None  # the next file, beside the training
 
     @classmethod
     def create(cls, path: Path, runs: Mapping[str, str], keep_replay: bool = False) -> "CohortFolder":
@@ -90,6 +94,8 @@ class CohortFolder:
             raise OffdynError(f"{self.path}: another process is training here; wait for it or stop it first") from None
 
     def unlock(self) -> None:
+        with suppress(OSError):  # no manifest will name that file
+            self._finish_writing()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -98,12 +104,13 @@ class CohortFolder:
         self, clock: int, state: Mapping[str, np.ndarray], host: Mapping[str, Any], rows: Mapping[str, np.ndarray]
     ) -> None:
         """Write a checkpoint; if that fails (a full disk), all that was there before is still there."""
+        self._finish_writing()
         segments, hashes, ranges = list(self._segments), dict(self._hashes), dict(self._ranges)
         try:
             if rows:
                 # Named by what it follows: written again after a resume from an older checkpoint, it replaces itself.
                 segments.append(_segment(len(segments)))
-                hashes[segments[-1]] = self._write_segment(segments[-1], to_bytes(dict(rows)))
+                hashes[segments[-1]] = self._write_segment(segments[-1], rows)
                 ranges[segments[-1]] = _next_ranges(ranges, rows)
             name = f"step-{clock:09d}"
             beside = self.path / (name + ".tmp")
@@ -134,8 +141,21 @@ class CohortFolder:
         self._segments, self._hashes, self._ranges, self._manifest = segments, hashes, ranges, manifest
         self._forget_steps_other_than({json.loads(kept)["step"] for kept in (before, manifest) if kept is not None})
 
-    def _write_segment(self, file: str, content: bytes) -> str:
-        path = self.path / file
+    def add_rows(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Begin to write these; the next checkpoint will name them. One file at a time: the disk sets the pace."""
+        self._finish_writing()
+        self._writing = self._writer.submit(self._write_segment, _segment(len(self._segments)), rows), rows
+
+    def _finish_writing(self) -> None:
+        if self._writing is not None:
+            (written, rows), self._writing = self._writing, None
+            sha256, file = written.result(), _segment(len(self._segments))
+            self._ranges[file] = _next_ranges(self._ranges, rows)
+            self._hashes[file] = sha256
+            self._segments.append(file)
+
+    def _write_segment(self, file: str, rows: Mapping[str, np.ndarray]) -> str:
+        path, content = self.path / file, to_bytes(dict(rows))
         path.parent.mkdir(exist_ok=True)
         write_atomically(path, content)
         _sync_folder(path.parent)
@@ -204,11 +224,13 @@ class CohortFolder:
 
     def keep_rows(self, rows: Mapping[str, np.ndarray]) -> None:
         """Those since the last checkpoint."""
+        self._finish_writing()
         if rows:
-            self._write_segment(_segment(len(self._segments)), to_bytes(dict(rows)))
+            self._write_segment(_segment(len(self._segments)), rows)
 
     def finish(self) -> None:
         """The runs are done: their checkpoints, and their rows unless asked for, go."""
+        self._finish_writing()
         for step in self.path.glob("step-*"):
             shutil.rmtree(step, ignore_errors=True)
         for manifest in (NEWEST, PREVIOUS):

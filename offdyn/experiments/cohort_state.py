@@ -55,8 +55,19 @@ def agent_arrays(cohort: Cohort, lane: int) -> dict[str, np.ndarray]:
     return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
 
 
-def save(cohort: Cohort) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, np.ndarray]]:
-    """(state, counters, new rows) for a checkpoint; the new rows stay new until `cohort.saved` is called."""
+def take_rows(cohort: Cohort) -> dict[str, np.ndarray]:
+    """Those that are not on disk yet, with their flags; whoever takes them puts them there."""
+    rows = {}
+    for name, pending in (("source", cohort.new_rows), ("target", cohort.new_target_rows)):
+        if pending:
+            rows[name] = np.concatenate([new for new, _ in pending], axis=1)
+            rows[f"{name}_flags"] = np.concatenate([flags for _, flags in pending], axis=1)
+            pending.clear()
+    return rows
+
+
+def save(cohort: Cohort) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """(state, counters) for a checkpoint; its rows are those that were ever taken."""
     state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(cohort.settled).items()}
     state |= {f"physics/{name}": array for name, array in cohort.domain.save().items()}
     state["running_return"] = cohort.running_return.copy()
@@ -72,12 +83,7 @@ def save(cohort: Cohort) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[st
         "target_returns": cohort.target_returns,
         "source_data": None if cohort.source_data is None else cohort.source_data.sha256,
     }
-    rows = {}
-    for name, pending in (("source", cohort.new_rows), ("target", cohort.new_target_rows)):
-        if pending:
-            rows[name] = np.concatenate([new for new, _ in pending], axis=1)
-            rows[f"{name}_flags"] = np.concatenate([flags for _, flags in pending], axis=1)
-    return state, host, rows
+    return state, host
 
 
 def load(

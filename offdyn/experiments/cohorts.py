@@ -102,6 +102,11 @@ class Cohort:
         left = self.plan.target_mode == "episodic" and self.target_rows < self.plan.target_budget
         return left and (self.playing or self.clock == self.target_rows * self.plan.target_interval)
 
+    @property
+    def new_bytes(self) -> int:
+        """Of the rows that are not on disk yet, about."""
+        return sum(len(pending) * pending[0][0].nbytes for pending in (self.new_rows, self.new_target_rows) if pending)
+
     def _sizes(self) -> tuple[np.int32, np.int32]:
         """Rows of the source and of the target replay that are filled."""
         source, target = capacities(self.plan)
@@ -212,7 +217,3 @@ class Cohort:
             return {}
         sizes = self._sizes()[0], np.int32(self.target_rows)
         return self.learner.diagnose(sizes, self.updates, held_out)
-
-    def saved(self) -> None:
-        """The new rows are on disk."""
-        self.new_rows, self.new_target_rows = [], []

@@ -16,6 +16,7 @@ from .measurements import Measurements, write_policy
 from .progress import Progress
 from .record import RunFolder
 
+ROWS_FILE = 64 * 2**20  # bytes of new rows that do not wait for a checkpoint: it would stop the training for as long
 LAST_TRAINING_EPISODES = 10  # that stand for the final policy where no fresh ones are played
 
 
@@ -101,6 +102,8 @@ class Trainer:
         self.measured.collect_if_done()
         if cohort.clock % plan.log_interval == 0:
             self.measured.log()
+        if cohort.new_bytes >= ROWS_FILE:
+            self.disk.add_rows(cohort_state.take_rows(cohort))
 
     def _save_after(self, failure: EnvironmentFailed) -> None:
         """All that was done before an environment failed is kept, and so is what it had done in the same tick."""
@@ -126,7 +129,7 @@ class Trainer:
 
     def _checkpoint(self) -> None:
         self.measured.collect()
-        state, host, rows = cohort_state.save(self.cohort)
+        state, host = cohort_state.save(self.cohort)
         self._report_failures()  # what only the newest updates brought about: a resume would take it for told
         measured, counts = self.measured.save()
         host |= counts | {
@@ -135,8 +138,7 @@ class Trainer:
             "files": [folder.flush() for folder in self.folders],
         }
         self._write_policies()
-        self.disk.save(self.cohort.clock, state | measured, host, rows)
-        self.cohort.saved()
+        self.disk.save(self.cohort.clock, state | measured, host, cohort_state.take_rows(self.cohort))
         self.progress.say(f"checkpoint at step {self.cohort.clock}", detail=True)
 
     def _load(self) -> None:
@@ -192,7 +194,7 @@ class Trainer:
             elif len(trained):
                 folder.write_json("final.json", folder.summary(trained) | {"final_of": "training episodes"})
         if self.disk.keeps_rows:
-            self.disk.keep_rows(cohort_state.save(cohort)[2])
+            self.disk.keep_rows(cohort_state.take_rows(cohort))
         self._write_provenance("finished")
         self.disk.finish()
 

@@ -163,6 +163,24 @@ def test_a_disk_that_fills_up_at_any_write_loses_nothing_that_was_there(
     assert disk.count == fails_at - 1 > 10
 
 
+def test_a_disk_that_is_full_beside_the_training_is_told_at_the_next_chance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = CohortFolder.create(tmp_path, RUNS)
+    folder.save(10, *contents(10))
+    folder.add_rows(contents(20)[2])
+    folder._finish_writing()
+    with monkeypatch.context() as patch:
+        FullDisk(patch, 1)
+        folder.add_rows(contents(30)[2])
+        with pytest.raises(OSError, match="No space left"):
+            folder.save(40, *contents(40))
+    check_whole(tmp_path, 10)
+    folder.add_rows(contents(30)[2])  # the file that failed is no gap
+    folder.save(40, *contents(40))
+    check_whole(tmp_path, 40)
+
+
 def check_whole_after_losing_the_newest(path: Path) -> None:
     truncate(path / "step-000000030" / "state.safetensors")
     check_whole(path, 20)

@@ -5,10 +5,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from offdyn.errors import OffdynError
+from offdyn.experiments import trainer
 from offdyn.experiments.train import start
 
 from . import small
@@ -110,6 +112,46 @@ def test_only_new_rows_are_written_and_all_of_them(undisturbed: Path, stopped: P
     rows = json.loads((cohort_of(stopped) / "manifest.json").read_text())["rows"]
     assert [found["source"] for found in rows.values()] == [[0, 100], [100, 200], [200, 300], [300, 315]]
     assert [found["target"] for found in rows.values()] == [[0, 10], [10, 20], [20, 30], [30, 32]]
+
+
+@pytest.fixture
+def often_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows do not wait for a checkpoint: a file after every seven ticks of two lanes (360 bytes each, about)."""
+    monkeypatch.setattr(trainer, "ROWS_FILE", 2_500)
+
+
+@pytest.mark.usefixtures("often_written")
+def test_rows_written_between_checkpoints_are_the_same_rows(tmp_path: Path, undisturbed: Path) -> None:
+    train(small.two_runs(), tmp_path / "whole", keep_replay=True)
+    files = [load_file(path) for path in sorted((cohort_of(tmp_path / "whole") / "segments").iterdir())]
+    expected = [load_file(path) for path in sorted((cohort_of(undisturbed) / "segments").iterdir())]
+    assert len(files) > 2 * len(expected)
+    for name in ("source", "target", "source_flags", "target_flags"):
+        one, other = (np.concatenate([part[name] for part in parts], axis=1) for parts in (files, expected))
+        assert np.array_equal(one, other)
+    assert differing(outcome(undisturbed), outcome(tmp_path / "whole")) == []
+
+
+@pytest.mark.usefixtures("often_written")
+def test_a_kill_after_rows_were_written_that_no_checkpoint_names(tmp_path: Path, undisturbed: Path) -> None:
+    out = tmp_path / "out"
+    train(small.two_runs(), out, stop_at=290)
+    named = json.loads((cohort_of(out) / "manifest.json").read_text())
+    assert named["rows"][named["segments"][-1]]["source"][1] == 290
+    # What a kill at a later step leaves: files of rows that are not in the manifest, the last of them cut short.
+    for number in (0, 1):
+        file = cohort_of(out) / f"segments/rows-{len(named['segments']) + number:05d}.safetensors"
+        file.write_bytes(b"cut short")
+    resume(out)
+    assert differing(outcome(undisturbed), outcome(out)) == []
+
+
+@pytest.mark.usefixtures("often_written")
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_a_disk_that_is_full_while_rows_are_written_beside_the_training(
+    share: float, tmp_path: Path, undisturbed: Path
+) -> None:
+    fill_up(share, writes_of_a_run(tmp_path / "counted"), tmp_path / "out", undisturbed)
 
 
 def test_a_stopped_cohort_refuses_a_second_process(copy: Path) -> None:

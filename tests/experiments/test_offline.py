@@ -56,7 +56,7 @@ def test_the_dataset_is_one_copy_for_all_lanes_and_stays_out_of_the_checkpoints(
     assert cohort.learner.experience.target.shape == (3, 48, 8)
     for _ in range(10):
         cohort.tick()
-    assert set(cohort_state.save(cohort)[2]) == {"target", "target_flags"}
+    assert set(cohort_state.take_rows(cohort)) == {"target", "target_flags"}
 
 
 def test_what_is_learned_from_a_dataset_is_what_is_learned_from_a_replay_that_holds_it(data: str) -> None:
