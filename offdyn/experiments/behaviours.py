@@ -11,12 +11,13 @@ import numpy as np
 from .. import __version__
 from ..domains import pairs
 from ..errors import OffdynError
+from ..files import write_atomically
 from . import snapshots
 from . import train as training
 from .config import RunConfig, build, to_yaml
 from .evaluate import Policies, Policy
 from .progress import Progress, Quiet
-from .record import PACKAGES, RunFolder, write_atomically
+from .record import PACKAGES, RunFolder
 
 METHOD = "sac-src"  # the run that SAC-tune starts from, too
 # Stochastic returns at which a policy is of medium quality: near those of D4RL's medium sets (ant: our choice).

@@ -27,7 +27,8 @@ from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
 from ..errors import OffdynError, check_format
-from .record import write_atomically
+from ..files import write_atomically, write_pieces
+from .new_rows import pieces
 
 FORMAT = 1
 NEWEST, PREVIOUS = "manifest.json", "manifest.previous.json"
@@ -155,11 +156,11 @@ class CohortFolder:
             self._segments.append(file)
 
     def _write_segment(self, file: str, rows: Mapping[str, np.ndarray]) -> str:
-        path, content = self.path / file, to_bytes(dict(rows))
+        path = self.path / file
         path.parent.mkdir(exist_ok=True)
-        write_atomically(path, content)
+        sha256 = write_pieces(path, pieces(rows))
         _sync_folder(path.parent)
-        return hashlib.sha256(content).hexdigest()
+        return sha256
 
     def _forget_steps_other_than(self, named: set[str]) -> None:
         for step in self.path.glob("step-*"):

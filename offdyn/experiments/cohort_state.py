@@ -56,13 +56,11 @@ def agent_arrays(cohort: Cohort, lane: int) -> dict[str, np.ndarray]:
 
 
 def take_rows(cohort: Cohort) -> dict[str, np.ndarray]:
-    """Those that are not on disk yet, with their flags; whoever takes them puts them there."""
+    """Those that are not on disk yet, with their flags; whoever takes them puts them there before the next take."""
     rows = {}
-    for name, pending in (("source", cohort.new_rows), ("target", cohort.new_target_rows)):
-        if pending:
-            rows[name] = np.concatenate([new for new, _ in pending], axis=1)
-            rows[f"{name}_flags"] = np.concatenate([flags for _, flags in pending], axis=1)
-            pending.clear()
+    for role, new in cohort.new_rows.items():
+        if new.nbytes:
+            rows[role], rows[f"{role}_flags"] = new.take()
     return rows
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..data.rows import pack
+from ..data.rows import pack, row_width
 from ..domains import pairs
 from ..domains.body_processes import BodyProcesses
 from ..domains.domain import NoBodies, Rows
@@ -20,6 +20,7 @@ from .devices import beside_a_gpu
 from .failures import Failures
 from .learner import Learner
 from .memory import capacities
+from .new_rows import NewRows
 from .offline import SourceData, open_source
 from .programs import Lane
 
@@ -50,8 +51,7 @@ class Cohort:
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
         self.target_returns: list[tuple[int, float]] = []  # (lane, return) of all target episodes, if not evaluated
-        self.new_rows: list[tuple[np.ndarray, np.ndarray]] = []  # source (rows, flags) not yet on disk, per tick
-        self.new_target_rows: list[tuple[np.ndarray, np.ndarray]] = []
+        self.new_rows = {role: NewRows(self.lanes_count, row_width(self.spec)) for role in ("source", "target")}
         self.source_data: SourceData | None = None
         if self.plan.source_data is not None:
             self.source_data = open_source(first)
@@ -104,8 +104,8 @@ class Cohort:
 
     @property
     def new_bytes(self) -> int:
-        """Of the rows that are not on disk yet, about."""
-        return sum(len(pending) * pending[0][0].nbytes for pending in (self.new_rows, self.new_target_rows) if pending)
+        """Of the rows that are not on disk yet."""
+        return sum(rows.nbytes for rows in self.new_rows.values())
 
     def _sizes(self) -> tuple[np.int32, np.int32]:
         """Rows of the source and of the target replay that are filled."""
@@ -198,12 +198,12 @@ class Cohort:
         if split:
             new = packed[:split].reshape(self.lanes_count, self.bodies, width)
             self._put("source", new, self.source_rows % source_capacity)
-            self.new_rows.append((new, flags[:split].reshape(self.lanes_count, self.bodies)))
+            self.new_rows["source"].append(new, flags[:split].reshape(self.lanes_count, self.bodies))
             self.source_rows += self.bodies
         if with_target:
             new = packed[split:].reshape(self.lanes_count, 1, width)
             self._put("target", new, self.target_rows % target_capacity)
-            self.new_target_rows.append((new, flags[split:].reshape(self.lanes_count, 1)))
+            self.new_rows["target"].append(new, flags[split:].reshape(self.lanes_count, 1))
             self.target_rows += 1
 
     def _put(self, role: str, new: np.ndarray, position: int) -> None:

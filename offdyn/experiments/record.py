@@ -19,6 +19,7 @@ from .. import __version__
 from ..cores import every, taken
 from ..domains import pairs
 from ..errors import OffdynError, check_format
+from ..files import write_atomically
 from .config import RunConfig, from_yaml, to_yaml
 
 FORMAT = 1  # of provenance.json
@@ -35,20 +36,6 @@ CURVE_COLUMNS = (
     "wall_seconds",
 )
 PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """The whole content or the old file: written beside, flushed to the disk, renamed."""
-    beside = path.with_name(path.name + ".tmp")
-    try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 class RunFolder:

@@ -17,8 +17,9 @@ from ..data.collect import NOISE, role_of
 from ..domains import pairs
 from ..domains.pairs import Pair
 from ..errors import OffdynError, check_format
+from ..files import write_atomically
 from .evaluate import Policies, Policy, Spread
-from .record import RunFolder, write_atomically
+from .record import RunFolder
 
 FORMAT = 1
 PICKING = 3  # the role in (seed, role, ...) that seeds starts; training and evaluation use 0 to 2

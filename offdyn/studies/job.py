@@ -30,7 +30,8 @@ import yaml
 from ..errors import OffdynError, check_format
 from ..experiments.config import RunConfig, from_yaml, to_yaml
 from ..experiments.progress import Lines, Progress, Quiet
-from ..experiments.record import RunFolder, write_atomically
+from ..experiments.record import RunFolder
+from ..files import write_atomically
 from ..signals import stop_on_signals
 
 FORMAT = 1  # of ID.yaml and ID.json

@@ -19,7 +19,7 @@ from ..experiments import cohort_state
 from ..experiments.cohorts import Cohort
 from ..experiments.config import RunConfig
 from ..experiments.devices import beside_a_gpu
-from ..experiments.record import write_atomically
+from ..files import write_atomically
 
 WARM_TICKS = 3  # in which everything is compiled
 TIMED_TICKS = 5

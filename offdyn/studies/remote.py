@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ..data.datasets.opening import folder as datasets
-from ..experiments.record import write_atomically
 from ..experiments.trainer import Stop
+from ..files import write_atomically
 from .backends import EVERY, Order, Say, _last_line
 from .job import Busy, Job, locked, status, write_status
 from .worker import token_file

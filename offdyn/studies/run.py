@@ -9,8 +9,9 @@ import yaml
 
 from .. import __version__
 from ..errors import OffdynError
-from ..experiments.record import RunFolder, write_atomically
+from ..experiments.record import RunFolder
 from ..experiments.trainer import Stop
+from ..files import write_atomically
 from . import job as jobs
 from .backends import Backend, Say
 from .job import ENDED, JOBS, Busy, Job

@@ -14,9 +14,10 @@ import yaml
 from ..errors import OffdynError, unknown
 from ..experiments.config import RunConfig, build, with_first_phases
 from ..experiments.progress import Progress, Quiet
-from ..experiments.record import RunFolder, write_atomically
+from ..experiments.record import RunFolder
 from ..experiments.schedule import Schedule
 from ..experiments.trainer import Stop, Stopped
+from ..files import write_atomically
 from ..learning.sac import Sac
 from ..methods.recipes import recipe
 from . import job as jobs

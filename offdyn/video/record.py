@@ -6,7 +6,8 @@ from pathlib import Path
 from ..domains import pairs
 from ..errors import OffdynError
 from ..experiments.evaluate import Policy
-from ..experiments.record import RunFolder, write_atomically
+from ..experiments.record import RunFolder
+from ..files import write_atomically
 from . import files
 from .film import Film, Outcome
 from .stages import stages

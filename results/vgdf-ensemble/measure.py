@@ -30,7 +30,8 @@ from offdyn.experiments import cohort_state
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import build
 from offdyn.experiments.evaluate import evaluate
-from offdyn.experiments.record import surroundings, write_atomically
+from offdyn.experiments.record import surroundings
+from offdyn.files import write_atomically
 from offdyn.learning.networks import Trained, descend
 from offdyn.methods import vgdf
 from offdyn.methods.parts import ensemble, scaling

@@ -92,12 +92,14 @@ def cohort():
     return cohort
 
 
-def everything(pending: list) -> np.ndarray:
-    return np.concatenate([rows for rows, _ in pending], axis=1)
+@pytest.fixture(scope="module")
+def stored(cohort):
+    """All rows by role; they can be taken once."""
+    return {role: new.take()[0].copy() for role, new in cohort.new_rows.items()}
 
 
-def test_a_full_ring_holds_the_newest_rows_and_a_young_one_all_of_them(cohort):
-    source, target = everything(cohort.new_rows), everything(cohort.new_target_rows)
+def test_a_full_ring_holds_the_newest_rows_and_a_young_one_all_of_them(cohort, stored):
+    source, target = stored["source"], stored["target"]
     assert capacities(cohort.plan) == (KEPT, KEPT)
     assert (source.shape[1], target.shape[1]) == (TICKS * BODIES, TICKS)
     order = np.argsort(np.arange(TICKS * BODIES)[-KEPT:] % KEPT)
@@ -113,8 +115,8 @@ def test_stored_rewards_are_the_worlds_own_without_the_penalty(cohort):
     assert noted["reward penalty"].min() > 0
 
 
-def test_a_cohorts_moments_are_those_of_all_rows_it_ever_stored(cohort):
-    rows = np.concatenate((everything(cohort.new_rows), everything(cohort.new_target_rows)), axis=1)[..., :2]
+def test_a_cohorts_moments_are_those_of_all_rows_it_ever_stored(cohort, stored):
+    rows = np.concatenate((stored["source"], stored["target"]), axis=1)[..., :2]
     for lane in range(LANES):
         mean, deviation = weighted(rows[lane].astype(float))
         moments = jax.tree.map(lambda leaf, lane=lane: leaf[lane], cohort.learner.lanes.moments)

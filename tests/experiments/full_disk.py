@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tensorboardX import record_writer
 
+from offdyn import files
 from offdyn.experiments import record
 
 
@@ -18,7 +19,7 @@ class FullDisk:
 
     def __init__(self, patch: pytest.MonkeyPatch, fails_at: int | None) -> None:
         self.count, self.fails_at = 0, fails_at
-        for module in (record, record_writer):
+        for module in (files, record, record_writer):
             patch.setattr(module, "open", self.open, raising=False)
         for module, name in ((os, "replace"), (os, "fsync"), (Path, "mkdir")):
             patch.setattr(module, name, self.refusing(getattr(module, name)))
