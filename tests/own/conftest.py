@@ -6,14 +6,14 @@ from typing import Any
 import jax
 import pytest
 
-from offdyn.experiments import cohorts
+from offdyn.experiments import learner
 
 
 @pytest.fixture(scope="package", autouse=True)
 def made_once(shared_programs: None) -> Iterator[None]:
     """Cohorts of one shape share their programs, which hold no state; programs this small need no optimising."""
     made: dict[Any, Any] = {}
-    programs = cohorts.Programs
+    programs = learner.Programs
 
     def remembered(method: Any, *rest: Any, **named: Any) -> Any:
         key = (method.name, rest, tuple(sorted(named.items())))
@@ -23,7 +23,7 @@ def made_once(shared_programs: None) -> Iterator[None]:
 
     before = jax.config.values["jax_disable_most_optimizations"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cohorts, "Programs", remembered)
+        patch.setattr(learner, "Programs", remembered)
         patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # of other processes, too
         jax.config.update("jax_disable_most_optimizations", True)
         yield
