@@ -1,7 +1,7 @@
 """What is measured of a cohort: evaluations beside training, and the lines of its runs' curves and metrics."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from .evaluator import Evaluator
 from .programs import DIAGNOSED_ROWS
 from .progress import Progress
 from .record import RunFolder
+
+PATIENCE = 300.0  # seconds that a training waits for an evaluation before it says so, and again
 
 
 class Measurements:
@@ -136,6 +138,11 @@ class Measurements:
         """Wait for the evaluation under way, if any, and record it."""
         if self.pending is not None:
             future, record = self.pending
+            while wait([future], PATIENCE).not_done:
+                self.progress.say(
+                    f"step {self.cohort.clock}: training waits for an evaluation, for {PATIENCE:.0f} s more; where "
+                    "bodies have cores of their own, it gets only what all other programs leave"
+                )
             self.pending = None
             record(future.result())
         for lane, clock, metrics in self.waiting:

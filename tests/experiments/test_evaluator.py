@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from offdyn.domains.tasks import resolve
 from offdyn.errors import OffdynError
-from offdyn.experiments import devices
+from offdyn.experiments import devices, measurements
 from offdyn.experiments.evaluate import Policies, evaluate
 from offdyn.experiments.evaluator import Evaluator
+
+from . import small
 
 TASKS = [resolve(name) for name in ("hopper-big-head", "ant-short-feet", "hopper-broken-joints")]
 SEEDS = [3, 4, 5]
@@ -75,3 +78,16 @@ def test_without_a_gpu_there_are_no_children():
     assert not evaluator.children
     assert evaluator(policies(), **WANTED).target_returns.shape == (3, 2)
     evaluator.close()
+
+
+def test_a_training_that_waits_long_for_an_evaluation_says_so(tmp_path, monkeypatch):
+    evaluates = Evaluator.__call__
+
+    def slowly(*arguments, **named):
+        time.sleep(0.2)
+        return evaluates(*arguments, **named)
+
+    monkeypatch.setattr(Evaluator, "__call__", slowly)
+    monkeypatch.setattr(measurements, "PATIENCE", 0.05)
+    said = small.train(small.two_runs()[:1], tmp_path / "out").said
+    assert any("training waits for an evaluation" in line for line in said)
