@@ -126,7 +126,9 @@ def fresh_rows(cohort: Cohort, count: int, index: int, threads: int | None) -> n
     ids, packed = np.arange(lanes * bodies), []
     for step in range(steps):
         seen = domain.observation.astype(np.float32).reshape(lanes, bodies, -1)
-        _, actions, _ = cohort.programs.act(cohort.keys, cohort.lanes, seen[:, :1], seen, np.int32(ACTING + step))
+        _, actions, _ = cohort.learner.programs.act(
+            cohort.learner.keys, cohort.learner.lanes, seen[:, :1], seen, np.int32(ACTING + step)
+        )
         packed.append(pack(domain.step(ids, np.asarray(actions).reshape(len(ids), -1))))
     domain.close()
     return np.stack(packed).reshape(steps, lanes, bodies, -1).swapaxes(0, 1).reshape(lanes, steps * bodies, -1)
@@ -136,8 +138,8 @@ def compare(cohort: Cohort, references: Ensemble, fresh: np.ndarray, batches: in
     """Ours against the references, for every run."""
     spec, hyper = cohort.spec, dataclasses.replace(cohort.runs[0].hyper, warm_up=0)
     n = cohort.runs[0].sac.batch_size
-    filled = int(min(cohort.source_rows, cohort.experience.source.shape[1]))
-    stored = cohort.experience.target[:, : cohort.target_rows]
+    filled = int(min(cohort.source_rows, cohort.learner.experience.source.shape[1]))
+    stored = cohort.learner.experience.target[:, : cohort.target_rows]
 
     def one(key: Array, lane: Any, models: Ensemble, source: Array, stored: Array, fresh: Array) -> dict[str, Array]:
         """`models`: ours first, then the references."""
@@ -175,8 +177,10 @@ def compare(cohort: Cohort, references: Ensemble, fresh: np.ndarray, batches: in
         }
 
     apart = [jax.tree.map(lambda leaf, r=r: leaf[:, r], references) for r in range(REFERENCES)]
-    models = [cohort.lanes.learned.ensemble, *apart]
-    found = jax.jit(jax.vmap(one))(cohort.keys, cohort.lanes, models, cohort.experience.source, stored, fresh)
+    models = [cohort.learner.lanes.learned.ensemble, *apart]
+    found = jax.jit(jax.vmap(one))(
+        cohort.learner.keys, cohort.learner.lanes, models, cohort.learner.experience.source, stored, fresh
+    )
     by_name = {name: np.asarray(value, float) for name, value in found.items()}
     return [{name: float(value[lane]) for name, value in by_name.items()} for lane in range(cohort.lanes_count)]
 
@@ -184,7 +188,7 @@ def compare(cohort: Cohort, references: Ensemble, fresh: np.ndarray, batches: in
 def check(cohort: Cohort, index: int, asked: argparse.Namespace) -> list[dict[str, Any]]:
     """One checkpoint."""
     started = time.perf_counter()
-    stored = cohort.experience.target[:, : cohort.target_rows]
+    stored = cohort.learner.experience.target[:, : cohort.target_rows]
     reference = Reference(cohort.runs[0].hyper, cohort.spec, cohort.target_rows)
     models, epochs = reference.train(stored, 1000 + index, asked.most_epochs)
     taken = time.perf_counter() - started
@@ -209,13 +213,13 @@ def write_curves(cohort: Cohort, out: Path, done: int, wall: float, asked: argpa
         index=cohort.clock,
         threads=asked.threads,
     )
-    means = cohort.drain() / max(1, done)
+    means = cohort.learner.drain() / max(1, done)
     say(f"step {cohort.clock}: target returns {np.round(seen.target_returns.mean(1)).tolist()}")
     for lane, run in enumerate(cohort.runs):
         returns = seen.target_returns[lane]
         line = {"source_steps": cohort.clock, "target_steps": cohort.target_rows, "updates": cohort.updates}
         line |= {"target_return_mean": returns.mean(), "target_return_std": returns.std(), "wall_seconds": round(wall)}
-        line |= {name.replace(" ", "_"): means[lane, i] for i, name in enumerate(cohort.programs.notes)}
+        line |= {name.replace(" ", "_"): means[lane, i] for i, name in enumerate(cohort.learner.programs.notes)}
         path = out / run.name / "curve.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -229,14 +233,13 @@ def write_curves(cohort: Cohort, out: Path, done: int, wall: float, asked: argpa
 def save(cohort: Cohort, folder: Path, progress: dict[str, Any]) -> None:
     """All that `load` needs; what a kill leaves half done is not looked at."""
     folder.mkdir(parents=True, exist_ok=True)
-    state, host, rows = cohort_state.save(cohort)
+    state, host = cohort_state.save(cohort)
     segments = progress["segments"]
-    np.savez(folder / f"rows-{segments}.npz", **rows)
+    np.savez(folder / f"rows-{segments}.npz", **cohort_state.take_rows(cohort))
     progress["segments"] = segments + 1
     text = json.dumps({"host": host, "progress": progress})
     np.savez(folder / "next.npz", **state, text=np.frombuffer(text.encode(), np.uint8))
     os.replace(folder / "next.npz", folder / "state.npz")
-    cohort.saved()
 
 
 def load(cohort: Cohort, folder: Path) -> dict[str, Any]:
@@ -296,7 +299,10 @@ def main() -> None:
             progress["seconds"] = time.perf_counter() - began
             write_curves(cohort, asked.out, cohort.updates - progress["drained_at"], progress["seconds"], asked)
             progress["drained_at"] = cohort.updates
-            save(cohort, asked.out / "state", progress) if asked.resumable else cohort.saved()
+            if asked.resumable:
+                save(cohort, asked.out / "state", progress)
+            else:
+                cohort_state.take_rows(cohort)  # nobody wants them
         if reached:
             about = {"command": command, "seconds": round(progress["seconds"]), "rows": progress["checks"]}
             about |= {"failures": [[lane, *failure] for lane, failure in cohort.failures.items()]}
