@@ -134,7 +134,7 @@ def test_a_failing_job_stops_no_other_and_what_needs_it_never_begins(tmp_path, c
 
 
 def test_asked_to_stop_jobs_on_a_cluster_save_themselves(tmp_path, cluster):
-    runs = runs_of(["sac-tune"], [0], source_steps=40_000, checkpoint_interval=40_000)  # far longer than a stop takes
+    runs = runs_of(["sac-tune"], [0], source_steps=400_000, checkpoint_interval=400_000)  # far longer than a stop takes
     jobs = write_jobs(tmp_path, runs)
     stop = Stop()
     stopping = when((tmp_path / runs[0].name / "curve.csv").exists, lambda: setattr(stop, "wanted", True))
