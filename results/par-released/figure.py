@@ -1,8 +1,8 @@
-"""Draws curves.png and prints the tables, preset `paper` beside it: python results/par-released-part/figure.py"""
+"""Draws curves.png and prints the tables, preset `paper` beside it: python results/par-released/figure.py"""
 
 import csv
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -15,7 +15,7 @@ from offdyn.report.runs import read_run
 
 HERE = Path(__file__).parent
 PAPER = ("par-paper", "par-ant", "par-again")
-ENDS = (420_000, 690_000)  # source steps: as far as all three sets go, and as far as one does
+ENDS = (1_000_000, 420_000)  # source steps: whole runs, and those besides that got as far as two unfinished sets
 LAST = 50_000  # source steps; returns are means over them, five evaluations
 COLUMNS = {
     "target_return_mean": "return in the target",
@@ -26,10 +26,10 @@ COLOURS = {"paper": "#0072B2", "released": "#D55E00"}  # colour-blind safe (Okab
 Curve = Mapping[str, np.ndarray]
 
 
-def released() -> dict[str, list[Curve]]:
-    """By task, the curves that are here."""
+def unfinished() -> dict[str, list[Curve]]:
+    """By task, the curves of runs that were not whole."""
     rows: dict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
-    for row in csv.DictReader((HERE / "curves.csv").open()):
+    for row in csv.DictReader((HERE / "part-length.csv").open()):
         rows[row["task"], row["set"], row["seed"]].append(row)
     curves: dict[str, list[Curve]] = defaultdict(list)
     for (task, _, _), mine in sorted(rows.items()):
@@ -39,16 +39,15 @@ def released() -> dict[str, list[Curve]]:
     return curves
 
 
-def paper(task: str) -> list[Curve]:
-    """Those of the other preset."""
-    runs = [read_run(path) for name in PAPER for path in sorted((HERE.parent / name).glob(f"{task}.par.paper.seed-*"))]
-    return [{name: run.column(name) for name in ("source_steps", *COLUMNS)} for run in runs]
+def whole(task: str, preset: str, folders: Sequence[str]) -> list[Curve]:
+    paths = [path for name in folders for path in sorted((HERE.parent / name).glob(f"{task}.par.{preset}.seed-*"))]
+    return [{name: run.column(name) for name in ("source_steps", *COLUMNS)} for run in map(read_run, paths)]
 
 
 def as_far_as(end: int, curves: list[Curve]) -> list[Curve]:
     """Those that reach this step, cut there."""
-    whole = [curve for curve in curves if curve["source_steps"][-1] >= end]
-    return [{name: values[curve["source_steps"] <= end] for name, values in curve.items()} for curve in whole]
+    reaching = [curve for curve in curves if curve["source_steps"][-1] >= end]
+    return [{name: values[curve["source_steps"] <= end] for name, values in curve.items()} for curve in reaching]
 
 
 def late(curve: Curve, name: str) -> float:
@@ -61,8 +60,6 @@ def print_table(curves: Mapping[str, Mapping[str, list[Curve]]], end: int) -> No
     for task, presets in curves.items():
         cells = [task]
         reached = [as_far_as(end, some) for some in presets.values()]
-        if not all(reached):
-            continue
         for some in reached:
             returns = [late(curve, "target_return_mean") for curve in some]
             cells.append(", ".join(f"{value:.0f}" for value in returns))
@@ -81,7 +78,6 @@ def draw(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
         for panel, name in zip(panels, COLUMNS, strict=True):
             for preset, some in presets.items():
                 for curve in some:
-                    curve = {name: values[curve["source_steps"] <= ENDS[-1]] for name, values in curve.items()}
                     panel.plot(curve["source_steps"] / 1e3, curve[name], color=COLOURS[preset], linewidth=1, alpha=0.8)
                 panel.plot([], color=COLOURS[preset], label=preset)
             if name != "target_return_mean":
@@ -95,7 +91,10 @@ def draw(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
 
 
 def main() -> None:
-    curves = {task: {"paper": paper(task), "released": mine} for task, mine in sorted(released().items())}
+    curves = {
+        task: {"paper": whole(task, "paper", PAPER), "released": whole(task, "released", [HERE.name]) + rest}
+        for task, rest in sorted(unfinished().items())
+    }
     for end in ENDS:
         print_table(curves, end)
     draw(curves)
