@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..domains.own_bodies import PROCESSES
 from ..domains.pairs import OwnPair, Task
 from ..errors import OffdynError
-from ..learning.networks import ACTIVATIONS, PRECISIONS
+from ..learning.activations import ACTIVATIONS
+from ..learning.networks import PRECISIONS
 from ..methods.parts.encoders import CONTROLS
 from ..methods.vgdf import COMPARED, IMAGINED
 

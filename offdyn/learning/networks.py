@@ -9,21 +9,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from .activations import ACTIVATIONS, SLOPES
+
 Parameters = tuple[jax.Array, ...]
-Activation = Callable[[jax.Array], jax.Array]
-
-
-def elu(x: jax.Array) -> jax.Array:
-    """exp(x) - 1 below zero. Twice as fast as with expm1, whose gain, below 1e-7, an activation does not need."""
-    return jnp.where(x > 0, x, jnp.exp(jnp.minimum(x, 0.0)) - 1.0)
-
-
-ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "elu": elu, "swish": jax.nn.swish}
-# An activation's derivative, from its value: what a backward pass needs to keep of a layer is then its value alone.
-SLOPES: dict[str, Activation] = {
-    "relu": lambda h: (h > 0).astype(h.dtype),
-    "elu": lambda h: jnp.where(h > 0, 1.0, h + 1.0),
-}
 PRECISIONS = ("float32", "bfloat16")
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)  # PyTorch's defaults; the rate is ours to apply
 
@@ -100,6 +88,26 @@ class Layout(NamedTuple):
             return self.rounded(a @ b) if inner else a @ b
         return jnp.matmul(a, b, preferred_element_type=a.dtype if inner else jnp.float32)
 
+    def hidden(self, x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
+        """What a hidden layer makes of its rounded inputs: the rounded inputs of the next."""
+        if x.dtype == jnp.bfloat16:
+            from . import kernels  # which need Triton, and that JAX does not have on every system
+
+            if kernels.can_layer(x, weight):
+                return kernels.layer(x, weight, bias, self.activation)
+        return self.rounded(ACTIVATIONS[self.activation](self.product(x, weight, inner=True) + bias))
+
+    def back(self, delta: jax.Array, weight: jax.Array, entered: jax.Array) -> jax.Array:
+        """From a gradient by what leaves a layer to that by what left the one before, ahead of its activation."""
+        if delta.dtype == jnp.bfloat16:
+            from . import kernels
+
+            if kernels.can_pull(delta, weight):
+                return kernels.pull(delta, weight, entered, self.activation)
+        before = self.product(delta, weight.T, inner=True)
+        wide = jnp.promote_types(before.dtype, jnp.float32)
+        return self.rounded(before.astype(wide) * SLOPES[self.activation](entered).astype(wide))
+
     def sum_of_rows(self, x: jax.Array) -> jax.Array:
         """x.sum(0), never in less than float32."""
         if x.dtype != jnp.bfloat16:
@@ -131,11 +139,10 @@ def _layers(
     layout: Layout, parameters: Parameters, weights: Parameters, x: jax.Array
 ) -> tuple[list[jax.Array], jax.Array]:
     """(what enters each layer, the output)."""
-    activation = ACTIVATIONS[layout.activation]
     *hidden, last = zip(weights, parameters[1::2], strict=True)
     entered = [layout.rounded(x)]
     for weight, bias in hidden:
-        entered.append(layout.rounded(activation(layout.product(entered[-1], weight, inner=True) + bias)))
+        entered.append(layout.hidden(entered[-1], weight, bias))
     return entered, layout.product(entered[-1], last[0]) + last[1]
 
 
@@ -155,10 +162,7 @@ def _backward(
     for depth in reversed(range(len(weights))):
         of_weight = layout.product(entered[depth].T, delta, inner=True).astype(dy.dtype)
         gradients = [of_weight, layout.sum_of_rows(delta), *gradients]
-        delta = layout.product(delta, weights[depth].T, inner=depth > 0)
-        if depth:
-            slope = SLOPES[layout.activation](entered[depth]).astype(dy.dtype)
-            delta = layout.rounded(delta.astype(dy.dtype) * slope)
+        delta = layout.back(delta, weights[depth], entered[depth]) if depth else layout.product(delta, weights[0].T)
     return tuple(gradients), None, jnp.pad(delta, ((0, dy.shape[0] - delta.shape[0]), (0, 0)))
 
 

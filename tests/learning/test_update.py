@@ -13,7 +13,7 @@ from offdyn.experiments.config import RunConfig
 from offdyn.learning import sac as core
 from offdyn.learning.networks import Layout, fresh
 from offdyn.learning.sac import Agent
-from offdyn.methods.parts.encoders import Encoders, Networks
+from offdyn.methods.parts.encoders import Encoders, Networks, Slow
 from offdyn.methods.recipes import METHODS
 
 from ..probes import HALF_FLIPPED, random_rows, short_run
@@ -36,6 +36,7 @@ def small(method: str, preset: str = "paper", **settings: Any) -> RunConfig:
 CASES: dict[str, tuple[RunConfig, range]] = {
     "par paper": (small("par", penalty=2.0), range(5)),
     "par released": (small("par", "released", penalty=2.0), range(198, 204)),
+    "par released, encoders every third": (small("par", "released", penalty=2.0, encoder_interval=3), range(8)),
     "par-b paper": (small("par-b", penalty=2.0), range(4)),
     "clipped, temperature tuned, actor every third": (
         small("sac", gradient_clip=0.05, tune_temperature=True, temperature_learning_rate=0.1, actor_interval=3),
@@ -61,7 +62,7 @@ def first_networks(maths: Formulas) -> tuple[Agent, Any]:
     if maths.method == "sac":
         return agent, ()
     networks = Networks(draw(maths.f_sizes), draw(maths.g_sizes))
-    return agent, Encoders(fresh(networks), networks if maths.hyper.slow_encoder else None)
+    return agent, Encoders(fresh(networks), Slow(networks, jnp.zeros(())) if maths.hyper.slow_encoder else None)
 
 
 def run_both(config: RunConfig, steps: range) -> list[tuple[dict[str, np.ndarray], Any, dict[str, np.ndarray]]]:
@@ -91,7 +92,7 @@ def run_both(config: RunConfig, steps: range) -> list[tuple[dict[str, np.ndarray
         theirs |= {"temperature": twin.log_temperature.value, "penalty": twin.penalties}
         if method.name != "sac":
             ours["encoders"], theirs["encoders"] = flat(jax.tree.leaves(learned.live.value)), twin.encoders.value
-            ours["slow"] = None if learned.slow is None else flat(jax.tree.leaves(learned.slow))
+            ours["slow"] = None if learned.slow is None else flat(jax.tree.leaves(learned.measuring))
             theirs["slow"] = twin.slow
         seen.append((ours, notes, theirs))
     return seen

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ from offdyn.learning.networks import Trained
 from offdyn.learning.sac import Sac
 from offdyn.methods import par, par_b
 from offdyn.methods.parts import encoders
-from offdyn.methods.parts.encoders import Encoders, Hyper, Networks
+from offdyn.methods.parts.encoders import Encoders, Hyper, Networks, Slow
 from offdyn.methods.recipes import METHODS
 from offdyn.types import Batch, Context
 
@@ -41,7 +42,15 @@ def networks(method: str, hyper: Hyper, seed: int = 5) -> Networks:
 
 
 def context(live: Networks, hyper: Hyper, slow: Networks | None = None, spec: Any = SPEC) -> Context:
-    return Context(spec, None, Encoders(Trained(live, None), slow), Sac(), hyper, None, 0)
+    return Context(
+        spec,
+        None,
+        Encoders(Trained(live, None), None if slow is None else Slow(slow, jnp.zeros(()))),
+        Sac(),
+        hyper,
+        None,
+        0,
+    )
 
 
 @pytest.mark.parametrize("hyper", [SMALL, PRINTED], ids=["normalised", "printed"])
@@ -85,7 +94,7 @@ def test_the_penalty_is_measured_with_the_slow_encoders_where_there_are_some(met
     live, slow, rows = networks(method, SMALL), networks(method, SMALL, seed=6), batch()
     correct = METHODS[method].correct
     with_slow, _ = correct(rows, context(live, SMALL, slow))
-    assert np.array_equal(with_slow.reward, correct(rows, context(slow, SMALL))[0].reward)
+    np.testing.assert_allclose(with_slow.reward, correct(rows, context(slow, SMALL))[0].reward, rtol=1e-5)
     assert not np.allclose(with_slow.reward, correct(rows, context(live, SMALL))[0].reward)
 
 

@@ -49,11 +49,27 @@ class Networks(NamedTuple):
     g: Parameters
 
 
+class Slow(NamedTuple):
+    """Slow copies of f and g, which drift towards the live ones in every update.
+
+    Between two encoder steps the live ones stand still, and k updates make one drift of 1 - (1 - rate)^k: written to
+    memory once per encoder step.
+    """
+
+    start: Networks  # the copies at the last encoder step
+    moved: Array  # [], how much of the way to the live ones they have gone since
+
+
 class Encoders(NamedTuple):
     """f and g under one optimiser."""
 
     live: Trained  # of Networks
-    slow: Networks | None  # None where no slow copy is kept
+    slow: Slow | None  # None where no slow copy is kept
+
+    @property
+    def measuring(self) -> Networks:
+        """Those that the penalty uses."""
+        return self.live.value if self.slow is None else drift(self.slow.start, self.live.value, self.slow.moved)
 
 
 class Pair(NamedTuple):
@@ -80,7 +96,8 @@ def state_layout(hyper: Hyper, spec: Spec) -> Layout:
 def init(key: jax.Array, hyper: Hyper, pair: Pair, f_inputs: Inputs | None, g_inputs: Inputs | None) -> Encoders:
     f_key, g_key = jax.random.split(key)
     networks = Networks(pair.state.init(f_key, f_inputs), pair.prediction.init(g_key, g_inputs))
-    return Encoders(fresh(networks), jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None)
+    slow = Slow(jax.tree.map(jnp.array, networks), jnp.zeros(())) if hyper.slow_encoder else None
+    return Encoders(fresh(networks), slow)
 
 
 def code(f: Parameters, observation: Array, hyper: Hyper, pair: Pair, learning_rows: int | None = None) -> Array:
@@ -100,34 +117,34 @@ def learn(predict: Predict, pair: Pair, target: Replay, ctx: Context) -> tuple[E
     """One encoder step on fresh target rows, every `encoder_interval` updates."""
     encoders: Encoders = ctx.learned
     hyper: Hyper = ctx.hyper
-    slow = encoders.slow
-    if slow is not None:
+    if encoders.slow is not None:
         # Moved at the end of every update, together with the target critics; the live encoders have not changed since.
-        slow = drift(slow, encoders.live.value, hyper.slow_rate)
+        moved = drift(encoders.slow.moved, 1.0, hyper.slow_rate)
+        encoders = encoders._replace(slow=encoders.slow._replace(moved=moved))
 
-    def train(live: Trained) -> tuple[Trained, Array]:
+    def train(encoders: Encoders) -> tuple[Encoders, Array]:
         rows = target.sample(ctx.key, hyper.encoder_batch)
 
         def loss(networks: Networks) -> tuple[Array, None]:
             return deviation(*predict(networks, rows, hyper, pair)).mean(), None
 
-        live, value, _ = descend(loss, live, hyper.encoder_learning_rate)
-        return live, value
+        live, value, _ = descend(loss, encoders.live, hyper.encoder_learning_rate)
+        slow = None if encoders.slow is None else Slow(encoders.measuring, jnp.zeros(()))
+        return Encoders(live, slow), value
 
     if hyper.encoder_interval == 1:
-        live, value = train(encoders.live)
+        encoders, value = train(encoders)
     else:
-        live, value = jax.lax.cond(
-            ctx.step % hyper.encoder_interval == 0, train, lambda live: (live, jnp.zeros(())), encoders.live
+        encoders, value = jax.lax.cond(
+            ctx.step % hyper.encoder_interval == 0, train, lambda encoders: (encoders, jnp.zeros(())), encoders
         )
     # Updates without an encoder step report 0: the factor keeps the mean over updates right.
-    return Encoders(live, slow), {"encoder loss": value * hyper.encoder_interval}
+    return encoders, {"encoder loss": value * hyper.encoder_interval}
 
 
 def measure(predict: Predict, pair: Pair, rows: Batch, ctx: Context) -> Array:
     """[n]: the deviation of each row, with the encoders that the penalty uses."""
-    networks = ctx.learned.live.value if ctx.learned.slow is None else ctx.learned.slow
-    return deviation(*predict(networks, rows, ctx.hyper, pair))
+    return deviation(*predict(ctx.learned.measuring, rows, ctx.hyper, pair))
 
 
 def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[Batch, Notes]:
