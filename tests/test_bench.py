@@ -41,6 +41,7 @@ def test_an_interrupted_benchmark_shows_and_writes_what_it_has(
     written = json.loads((tmp_path / "bench.json").read_text())
     assert written["physics"] == [PHYSICS]
     assert not written["complete"]
+    assert written["seconds"] > 0
     assert written["surroundings"]["packages"]["jax"] in shown.out
 
 
@@ -59,7 +60,8 @@ def test_the_table_has_a_part_for_each_measurement() -> None:
         | {"share_of_floor": 0.4, "milliseconds": 20.0, "device_floor_milliseconds": 8.0, "start_up_seconds": 7.5}
         | {"physics_floor_milliseconds": 0.5, "physics_share": 0.033, "device_waits_share": 0.2}
     ]
-    shown = table(found | {"load": 0.0})
+    shown = table(found | {"load": 0.0, "seconds": 71.4})
+    assert shown.endswith("Measured in 71 seconds.")
     assert "NOT TO BE TRUSTED" not in shown
     assert "NOT TO BE TRUSTED" in table(found | {"load": 99.0})
     assert "    2        1      16.000             125       8.000                  50%" in shown

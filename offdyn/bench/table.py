@@ -16,6 +16,7 @@ def table(found: dict[str, Any]) -> str:
     if found["physics"]:
         parts.append(_physics(found["physics"]))
     parts += [_training(row) for row in found["training"]]
+    parts.append(f"Measured in {found['seconds']:.0f} seconds.")
     return "\n\n".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,9 +23,8 @@ BODIES = 40  # of the physics
 def describe() -> dict[str, Any]:
     """The machine, before anything is measured."""
     load = os.getloadavg()[0]  # processes at work in the last minute, those of others
-    return {"format": FORMAT, "complete": False, "load": load, "surroundings": surroundings(None)} | {
-        part: [] for part in ("updates", "physics", "training")
-    }
+    about = {"format": FORMAT, "complete": False, "seconds": 0.0, "load": load, "surroundings": surroundings(None)}
+    return about | {part: [] for part in ("updates", "physics", "training")}
 
 
 def lanes_of(platform: str, quick: bool) -> list[int]:
@@ -35,8 +35,10 @@ def lanes_of(platform: str, quick: bool) -> list[int]:
 def measure(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> None:
     """Fill `found` part by part."""
     keep_programs(Lines())
+    began = time.perf_counter()
     for part, row in _rows(found, quick, say):
         found[part].append(row)
+        found["seconds"] = time.perf_counter() - began
     found["complete"] = True
 
 
