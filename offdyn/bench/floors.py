@@ -93,7 +93,8 @@ def needed(config: RunConfig, spec: Spec) -> tuple[float, float]:
     operations = share * encoders + penalty + backup + critics + actors
     trained = actor.length + 2 * critic.length + share * (f.length + g.length)
     slow = 2 * critic.length + (f.length + g.length if hyper.slow_encoder else 0)
-    # Adam reads value, two moments and gradient and writes value and moments; a slow copy is read and written.
+    # Adam reads value, two moments and gradient and writes value and moments; a slow critic is read and
+    # written, a slow encoder read beside the live one.
     return operations, 4 * (7 * trained + 2 * slow)
 
 

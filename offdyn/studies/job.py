@@ -203,6 +203,9 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m offdyn.studies.job STUDY/jobs/ID.yaml", file=sys.stderr)
         return MISTAKE
+    from ..experiments.devices import offer_every_core
+
+    offer_every_core()  # as `offdyn train` does, so that a run is the same to the last bit by either
     path = Path(arguments[0])
     say = Lines().say
     try:

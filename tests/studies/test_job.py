@@ -1,5 +1,6 @@
 """A job can be started any number of times and anywhere: it goes on where it was, and does nothing twice."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from offdyn.cores import every
 from offdyn.experiments import train as training
 from offdyn.experiments.progress import Quiet
 from offdyn.experiments.record import RunFolder
@@ -118,6 +120,15 @@ def test_only_the_runs_of_one_cohort_are_completed(whole: Job, tmp_path: Path) -
     assert set(other.states().values()) == {"stopped"}
     assert [RunFolder.open(sac.folder / run.name).state for run in sac.runs] == ["finished"]
     assert results(sac) == results(whole)
+
+
+def test_a_process_gives_each_run_a_core_of_its_own_where_there_are_as_many(tmp_path: Path) -> None:
+    (job,) = plan(study("sac", seeds=[0, 1]).runs()[0], tmp_path, threads=1).left
+    jobs.write(job)
+    chosen = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
+    command = [sys.executable, "-m", "offdyn.studies.job", str(job.path)]
+    ended = subprocess.run(command, env=chosen, capture_output=True, text=True, check=True)
+    assert ("1 on each of 2 devices" in ended.stdout + ended.stderr) == (len(every()) > 1)
 
 
 def test_a_process_says_what_is_wrong_with_what_it_was_given(tmp_path: Path) -> None:
