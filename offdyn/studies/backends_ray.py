@@ -105,7 +105,7 @@ class Task:
     """A job that was handed to Ray."""
 
     def __init__(self, ray: Any, task: Any, attendant: worker.Attendant, job: Job) -> None:
-        self.ray = ray
+        self.ray, self.token = ray, worker.token_file(job.path.parent.parent, attendant.token)
         self.reference = task.options(name=job.id).remote(attendant, str(job.path))
 
     def end(self) -> str | None:
@@ -121,6 +121,8 @@ class Task:
             return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
     def ask_to_stop(self) -> None:
+        # Ray's own word reaches a job that waits, and now and then not one that is at work.
+        self.token.unlink(missing_ok=True)
         self.ray.cancel(self.reference, force=False)
 
 

@@ -23,6 +23,7 @@ SIGHT = 20.0  # seconds that a network file system may take to show a new file
 AGAIN = 3.0  # seconds between two tries for a job whose former process still saves itself
 HELD = 600.0  # seconds after which such a process is no longer waited for
 POLL = 0.2  # seconds between two looks at the job's process
+LOOK = 2.0  # seconds between two looks at the driver's token
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
 
@@ -31,7 +32,7 @@ class Unseen(OffdynError):
 
 
 def token_file(study: Path, token: str) -> Path:
-    """What a driver writes there for its workers to read."""
+    """What a driver writes there for its workers to read, and takes away when their jobs are to stop."""
     return study / "jobs" / f"{token}.token"
 
 
@@ -89,13 +90,26 @@ class Attendant:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        looked, missed = time.monotonic(), 0
         try:
             while (code := self.process.poll()) is None:
                 time.sleep(POLL)
+                if time.monotonic() - looked > LOOK:
+                    looked = time.monotonic()
+                    missed = missed + 1 if self._is_dismissed(job) else 0
+                if missed > 1:  # once may be a network file system's mistake
+                    self.ask_to_stop()
             return code
         except BaseException:
             self.ask_to_stop()
             raise
+
+    def _is_dismissed(self, job: Path) -> bool:
+        """Whether the driver took its token away; a folder that cannot be read says nothing."""
+        try:
+            return token_file(job.parent.parent, self.token).name not in os.listdir(job.parent)
+        except OSError:
+            return False
 
 
 def _said_stopped(job: Path) -> bool:
