@@ -64,20 +64,21 @@ def test_every_study_names_the_command_that_runs_it() -> None:
         assert first.startswith(f"# offdyn study run results/{path.parent.name}/{path.name} --out runs/")
 
 
-def test_a_twin_is_its_run_without_penalty() -> None:
+def test_a_twin_is_its_run_without_penalty_and_a_control_has_it_without_its_content() -> None:
     of = {(run.task.name, run.preset, run.seed): run for run in runs_of("par")}
-    for twin in runs_of("twins"):
+    seen = set()
+    for twin in (*runs_of("twins"), *runs_of("controls")):
         run = of[twin.task.name, twin.preset, twin.seed]
-        assert twin.hyper.penalty == 0 < run.hyper.penalty
-        assert others(twin, "penalty") == others(run, "penalty")
-
-
-def test_a_control_has_the_penalty_of_its_run_and_not_its_content() -> None:
-    of = {(run.task.name, run.seed): run for run in runs_of("par") if run.preset == "paper"}
-    controls = runs_of("controls")
-    for control in controls:
-        assert others(control, "control") == others(of[control.task.name, control.seed], "control")
-    assert {control.hyper.control for control in controls} == {"shuffled", "mean"}
+        differ = {name for name, value in twin.settings().items() if run.settings()[name] != value} - {"eval_interval"}
+        (name,) = differ
+        assert twin.settings()[name] == (0 if name == "penalty" else 1)
+        seen.add((twin.preset, name))
+    assert seen == {
+        ("released", "penalty"),
+        ("paper", "penalty"),
+        ("paper", "deviation_shuffled"),
+        ("paper", "deviation_averaged"),
+    }
 
 
 def test_bodies_alone_differ_where_bodies_are_compared() -> None:

@@ -11,7 +11,6 @@ from ..domains.pairs import OwnPair, Task
 from ..errors import OffdynError
 from ..learning.activations import ACTIVATIONS
 from ..learning.networks import PRECISIONS
-from ..methods.parts.encoders import CONTROLS
 from ..methods.vgdf import COMPARED, IMAGINED
 
 if TYPE_CHECKING:
@@ -83,9 +82,13 @@ def check(config: "RunConfig") -> None:
     need(sac.gradient_clip is None or sac.gradient_clip > 0, "gradient_clip", "more than 0, or none")
     need(sac.log_std_low < sac.log_std_high, "log_std_low", "less than log_std_high")
     need(values.get("penalty", 0) >= 0, "penalty", "0 or more")
+    for name in ("deviation_shuffled", "deviation_averaged"):
+        need(0 <= values.get(name, 0) <= 1, name, "from 0 to 1")
+    both = values.get("deviation_shuffled", 0) + values.get("deviation_averaged", 0)
+    need(both <= 1, "deviation_averaged", "at most 1 together with deviation_shuffled")
     need(0 < values.get("kept_share", 1) <= 1, "kept_share", "more than 0 and at most 1")
     need(values.get("members", 2) >= 2, "members", "at least 2")
-    for name, known in (("imagined", IMAGINED), ("compared", COMPARED), ("control", CONTROLS)):
+    for name, known in (("imagined", IMAGINED), ("compared", COMPARED)):
         need(values.get(name, known[0]) in known, name, " or ".join(known))
     need(sac.precision in PRECISIONS, "precision", " or ".join(PRECISIONS))
     need(values.get("encoder_activation", "elu") in ACTIVATIONS, "encoder_activation", " or ".join(ACTIVATIONS))

@@ -22,6 +22,7 @@ from .checks import check, coerce
 from .schedule import WATCHING, Schedule
 
 FORMAT = 1  # of config.yaml
+GONE = {"control": "none"}  # settings that older runs name, and the value at which a run is the same without them
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
@@ -228,12 +229,13 @@ def from_yaml(text: str, where: Path) -> RunConfig:
         check_format(read["format"], FORMAT, where)
         if not isinstance(read["settings"], dict):
             raise TypeError("no settings")
+        settings = {name: value for name, value in read["settings"].items() if GONE.get(name, []) != value}
         config, _ = build(
             read["task"],
             read["method"],
             read["preset"],
             read["seed"],
-            read["settings"],
+            settings,
             allow_no_shift=read["allow_no_shift"],
         )
         return dataclasses.replace(config, chosen=tuple(read["chosen"]))

@@ -66,6 +66,23 @@ def test_a_configuration_with_one_wrong_entry_is_refused_in_words(field: str, va
         from_yaml(yaml.safe_dump(read), WHERE)
 
 
+def test_the_two_controls_together_leave_something_of_a_rows_own_deviation_or_nothing() -> None:
+    build("hopper-big-head", settings={"deviation_shuffled": 0.5, "deviation_averaged": 0.5})
+    with pytest.raises(
+        OffdynError, match="setting deviation_averaged: expected at most 1 together with deviation_shuf"
+    ):
+        build("hopper-big-head", settings={"deviation_shuffled": 0.6, "deviation_averaged": 0.6})
+
+
+def test_an_older_run_may_name_a_setting_that_is_gone_where_it_chose_nothing_by_it() -> None:
+    read = yaml.safe_load(to_yaml(run()))
+    read["settings"]["control"] = "none"
+    assert from_yaml(yaml.safe_dump(read), WHERE) == run()
+    read["settings"]["control"] = "shuffled"
+    with pytest.raises(OffdynError, match="no setting of method 'par' 'control'"):
+        from_yaml(yaml.safe_dump(read), WHERE)
+
+
 def test_the_users_value_wins_over_the_recipes_and_that_over_the_presets() -> None:
     released = build("hopper-big-head", "par", "released")[0]
     assert (released.sac.source_noise, released.hyper.penalty, released.hyper.encoder_interval) == (0.2, 0.05, 200)
@@ -112,6 +129,8 @@ def test_a_task_outside_the_tables_gets_a_penalty_and_a_notice() -> None:
         ("log_std_low", 3, "less than log_std_high"),
         ("encoder_activation", "gelu", "relu or elu"),
         ("actor_learning_rate", 0, "more than 0"),
+        ("deviation_shuffled", -0.1, "from 0 to 1"),
+        ("deviation_averaged", 1.5, "from 0 to 1"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_was_expected(name: str, value: Any, expected: str) -> None:

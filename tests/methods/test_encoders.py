@@ -71,18 +71,18 @@ def test_encoder_loss_and_penalty_are_numpys(method, hyper):
 
 @every_method
 def test_a_control_deducts_as_much_in_all_and_not_from_the_rows_that_earned_it(method):
-    live, rows, key = networks(method, SMALL), batch(), jax.random.key(8)
+    live, rows = networks(method, SMALL), batch()
 
-    def deducted(control: str) -> np.ndarray:
-        hyper = dataclasses.replace(SMALL, control=control)
-        corrected, _ = METHODS[method].correct(rows, context(live, hyper)._replace(key=key))
+    def deducted(shuffled: float, averaged: float) -> np.ndarray:
+        hyper = dataclasses.replace(SMALL, deviation_shuffled=shuffled, deviation_averaged=averaged)
+        corrected, _ = METHODS[method].correct(rows, context(live, hyper))
         return np.asarray(rows.reward - corrected.reward)
 
-    own = deducted("none")
-    shuffled, mean = deducted("shuffled"), deducted("mean")
+    own, shuffled, averaged = deducted(0, 0), deducted(1, 0), deducted(0, 1)
     np.testing.assert_allclose(np.sort(shuffled), np.sort(own), rtol=1e-3, atol=1e-5)
     assert abs(np.corrcoef(shuffled, own)[0, 1]) < 0.5
-    np.testing.assert_allclose(mean, own.mean(), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(averaged, own.mean(), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(deducted(0.2, 0.3), 0.5 * own + 0.2 * shuffled + 0.3 * averaged, rtol=1e-3, atol=1e-5)
 
 
 def test_the_penalty_is_the_mean_over_code_dimensions_not_their_sum():

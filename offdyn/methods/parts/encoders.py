@@ -36,10 +36,9 @@ class Hyper(Cloning):
     code_size: int = 256
     encoder_activation: str = "elu"
     normalise_code: bool = True  # AvgL1Norm on f
-    control: str = "none"  # what stands in for each row's own deviation, to see whether its content matters
-
-
-CONTROLS = ("none", "shuffled", "mean")  # its own; that of another row of the batch; that of the batch
+    # Controls, to see whether it matters which rows are penalised: how much of a row's deviation is not its own ...
+    deviation_shuffled: float = 0.0  # ... but that of another row of the batch
+    deviation_averaged: float = 0.0  # ... but the mean of the batch
 
 
 class Networks(NamedTuple):
@@ -150,10 +149,9 @@ def measure(predict: Predict, pair: Pair, rows: Batch, ctx: Context) -> Array:
 def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     """r <- r - penalty * deviation (equation 4 of the paper)."""
     away = measure(predict, pair, source, ctx)
-    if ctx.hyper.control == "shuffled":
-        away = jax.random.permutation(ctx.key, away)
-    elif ctx.hyper.control == "mean":
-        away = jnp.full_like(away, away.mean())
+    shuffled, averaged = ctx.hyper.deviation_shuffled, ctx.hyper.deviation_averaged
+    # Rows are drawn independently of each other: the row before is as good as any.
+    away = (1 - shuffled - averaged) * away + shuffled * jnp.roll(away, 1) + averaged * away.mean()
     deducted = ctx.hyper.penalty * away
     notes = {
         "reward penalty": deducted.mean(),
