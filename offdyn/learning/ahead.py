@@ -1,13 +1,15 @@
 """A scan whose body's draws are made ahead: what depends on the step but not on the carry is computed for all steps."""
 
 import math
-from collections.abc import Callable, Iterable
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+
+from .roundings import rounded_by_conditions, rounded_by_the_step_before
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -24,23 +26,31 @@ def scan_ahead(body: Step, carry: Any, xs: Any) -> tuple[Any, Any]:
     stepped = jax.tree.leaves(xs)
     early, late = _split(closed.jaxpr, len(carried))
 
-    late, roundings = _without_roundings(late, len(carried))
+    late, handed_on = rounded_by_conditions(late, len(carried))
+    late, rounded_anew = rounded_by_the_step_before(late, len(carried))
 
     drawn = jax.vmap(jaxpr_as_fun(ClosedJaxpr(early, closed.consts)))(*stepped)
     packed, unpack = _pack(drawn)
     rest = jaxpr_as_fun(ClosedJaxpr(late, closed.consts))
 
-    def rounded(carried: list[Any]) -> list[Any]:
-        return [carried[number].astype(kind) for number, kind in roundings]
+    def rounded(carried: list[Any], numbers: list[int]) -> list[Any]:
+        return [carried[number].astype(jnp.bfloat16) for number in numbers]
 
-    def step(carry: tuple[list[Any], list[Any]], x: tuple[Any, Any]) -> tuple[tuple[list[Any], list[Any]], list[Any]]:
-        (carried, roundeds), (stepped, packed) = carry, x
-        after = rest(*carried, *stepped, *unpack(packed), *roundeds)
-        carried = list(after[: len(carried)])
-        return (carried, rounded(carried)), list(after[len(carried) :])
+    def step(carry: tuple[list[Any], ...], x: tuple[Any, Any]) -> tuple[tuple[list[Any], ...], list[Any]]:
+        (carried, handed, anew), (stepped, packed) = carry, x
+        after = rest(*carried, *stepped, *unpack(packed), *handed, *anew)
+        carried, handed, out = _parts(after, len(carried), len(handed))
+        return (carried, handed, rounded(carried, rounded_anew)), out
 
-    (after, _), out = jax.lax.scan(step, (carried, rounded(carried)), (stepped, packed))
+    begin: tuple[list[Any], ...] = carried, rounded(carried, handed_on), rounded(carried, rounded_anew)
+    (after, _, _), out = jax.lax.scan(step, begin, (stepped, packed))
     return jax.tree.unflatten(carry_tree, after), jax.tree.unflatten(jax.tree.structure(shape[1]), out)
+
+
+def _parts(all_of_it: Sequence[Any], *sizes: int) -> list[list[Any]]:
+    """So many, so many more ..., and the rest."""
+    ends = [0, *accumulate(sizes), len(all_of_it)]
+    return [list(all_of_it[a:b]) for a, b in pairwise(ends)]
 
 
 def _pack(drawn: list[jax.Array]) -> tuple[list[jax.Array], Callable[[list[jax.Array]], list[jax.Array]]]:
@@ -92,26 +102,6 @@ def _split(jaxpr: Jaxpr, carried: int) -> tuple[Jaxpr, Jaxpr]:
         jaxpr.replace(invars=xs, outvars=draws, eqns=constant + early, debug_info=names),
         jaxpr.replace(invars=[*jaxpr.invars, *draws], eqns=constant + late, debug_info=names),
     )
-
-
-def _without_roundings(jaxpr: Jaxpr, carried: int) -> tuple[Jaxpr, list[tuple[int, Any]]]:
-    """The body taking rounded copies of some of its carry as its last inputs, and (place in the carry, type) of each.
-
-    What a step begins with by rounding, the step before can round as it writes it: a pass over memory less.
-    """
-    places = {variable: number for number, variable in enumerate(jaxpr.invars[:carried])}
-    copies: dict[tuple[int, Any], Var] = {}
-    equations: list[JaxprEqn] = []
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "convert_element_type" and equation.invars[0] in places:
-            number, kind = places[equation.invars[0]], equation.params["new_dtype"]
-            if kind == jnp.bfloat16:
-                if (number, kind) not in copies:
-                    copies[number, kind] = equation.outvars[0]
-                    continue
-                equation = equation.replace(invars=[copies[number, kind]])
-        equations.append(equation)
-    return jaxpr.replace(invars=[*jaxpr.invars, *copies.values()], eqns=equations), list(copies)
 
 
 def _variables(atoms: Iterable[Any]) -> set[Var]:

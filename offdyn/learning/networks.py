@@ -88,9 +88,13 @@ class Layout(NamedTuple):
             return self.rounded(a @ b) if inner else a @ b
         return jnp.matmul(a, b, preferred_element_type=a.dtype if inner else jnp.float32)
 
-    def hidden(self, x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
+    def with_rounded_weights(self, parameters: Parameters) -> Parameters:
+        """The parameters, each weight as a product takes it, in float32 again."""
+        return tuple(self.rounded(array).astype(array.dtype) if array.ndim == 2 else array for array in parameters)
+
+    def hidden(self, x: jax.Array, weight: jax.Array, bias: jax.Array, as_kernel: bool = True) -> jax.Array:
         """What a hidden layer makes of its rounded inputs: the rounded inputs of the next."""
-        if x.dtype == jnp.bfloat16:
+        if as_kernel and x.dtype == jnp.bfloat16:
             from . import kernels  # which need Triton, and that JAX does not have on every system
 
             if kernels.can_layer(x, weight):
@@ -141,8 +145,10 @@ def _layers(
     """(what enters each layer, the output)."""
     *hidden, last = zip(weights, parameters[1::2], strict=True)
     entered = [layout.rounded(x)]
-    for weight, bias in hidden:
-        entered.append(layout.hidden(entered[-1], weight, bias))
+    for depth, (weight, bias) in enumerate(hidden):
+        # Ahead of a sum one number wide XLA bends and rounds within that sum, and a kernel of ours is a pass more.
+        as_kernel = depth + 1 < len(hidden) or layout.sizes[-1] > 1
+        entered.append(layout.hidden(entered[-1], weight, bias, as_kernel))
     return entered, layout.product(entered[-1], last[0]) + last[1]
 
 

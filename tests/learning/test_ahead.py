@@ -114,3 +114,44 @@ def test_what_a_step_begins_by_rounding_is_carried_rounded_and_the_result_is_the
     [before], [after] = bodies_of(jax.lax.scan, rounding), bodies_of(scan_ahead, rounding)
     assert len(rounded_inputs(before)) == 3
     assert not rounded_inputs(after)
+
+
+def now_and_then(carry: tuple[jax.Array, jax.Array], step: jax.Array) -> tuple[Any, jax.Array]:
+    """Changes its first entry in every third step, and rounds it in all of them, after the change."""
+    kept, other = carry
+    kept, noted = jax.lax.cond(
+        step % 3 == 1,
+        lambda kept: (0.75 * kept + other.sum(), jnp.ones(())),
+        lambda kept: (kept, jnp.zeros(())),
+        kept,
+    )
+    coarse, again = kept.astype(jnp.bfloat16), kept.astype(jnp.bfloat16)
+    return (kept, other + 0.125 * coarse.astype(jnp.float32).sum()), again.astype(jnp.float32) + noted
+
+
+def test_what_a_condition_changes_now_and_then_is_rounded_by_it_and_the_result_is_the_same() -> None:
+    fine = 2.0**-10
+    starts = jnp.array([[1 + fine, fine - 1, 0.5], [3 * fine - 1, 0.75, 1 - fine]]), jnp.array([[1 + fine], [0.25]])
+    plain = jax.jit(jax.vmap(lambda carry: jax.lax.scan(now_and_then, carry, jnp.arange(7))))(starts)
+    ahead = jax.jit(jax.vmap(lambda carry: scan_ahead(now_and_then, carry, jnp.arange(7))))(starts)
+    for ours, theirs in zip(jax.tree.leaves(ahead), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not np.array_equal(plain[1][:, 0], starts[0])  # it rounds
+    assert not np.array_equal(plain[1][:, 0], plain[1][:, 2])  # and changes
+    [before], [after] = bodies_of(jax.lax.scan, now_and_then), bodies_of(scan_ahead, now_and_then)
+    assert roundings(before) == {"while it changes": 0, "in every step": 2}
+    assert roundings(after) == {"while it changes": 1, "in every step": 0}
+
+
+def roundings(jaxpr: Any) -> dict[str, int]:
+    """From float32 to bfloat16, inside of conditions and outside of them."""
+    found = {"while it changes": 0, "in every step": 0}
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "convert_element_type" and equation.params["new_dtype"] == jnp.bfloat16:
+            found["in every step"] += equation.invars[0].aval.dtype == jnp.float32
+        for branch in equation.params.get("branches", ()):
+            found["while it changes"] += roundings(branch.jaxpr)["in every step"]
+        if (inner := equation.params.get("jaxpr")) is not None:
+            for where, count in roundings(getattr(inner, "jaxpr", inner)).items():
+                found[where] += count
+    return found

@@ -72,11 +72,12 @@ def test_only_whole_tiles_of_bfloat16_are_for_the_kernels(
     assert kernels.can_pull(x, weight.T) == able
 
 
+@pytest.mark.parametrize(("outputs", "expected"), [(1, ["layer", "pull"]), (12, ["layer", "layer", "pull"])])
 @pytest.mark.parametrize("activation", ["relu", "elu"])
 def test_a_network_with_the_kernels_has_the_values_and_gradients_of_one_without(
-    activation: str, monkeypatch: pytest.MonkeyPatch
+    activation: str, outputs: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = Layout((23, 128, 128, 1), 23, activation=activation, precision="bfloat16")
+    layout = Layout((23, 128, 128, outputs), 23, activation=activation, precision="bfloat16")
     parameters = layout.init(jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (128, 23))
 
@@ -91,7 +92,7 @@ def test_a_network_with_the_kernels_has_the_values_and_gradients_of_one_without(
         kernel = getattr(kernels, name)
         monkeypatch.setattr(kernels, name, lambda *a, name=name, kernel=kernel: called.append(name) or kernel(*a))
     with_them = jax.value_and_grad(loss, argnums=(0, 1))(parameters, x)
-    assert called == ["layer", "layer", "pull"]
+    assert called == expected
     for ours, theirs in zip(jax.tree.leaves(with_them), jax.tree.leaves(without), strict=True):
         # As a whole: a single sum that is rounded to zero on one way takes its slope with it.
         assert np.linalg.norm(np.asarray(ours - theirs)) < 0.05 * np.linalg.norm(np.asarray(theirs))

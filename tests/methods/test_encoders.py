@@ -98,6 +98,20 @@ def test_the_penalty_is_measured_with_the_slow_encoders_where_there_are_some(met
     assert not np.allclose(with_slow.reward, correct(rows, context(live, SMALL))[0].reward)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_slow_encoders_that_have_moved_are_the_mean_of_rounded_weights_where_products_round(precision):
+    live, start = ((jax.tree.map(jnp.float32, networks("par", SMALL, seed))) for seed in (5, 6))
+    found = Encoders(Trained(live, None), Slow(start, jnp.float32(0.3))).rounded(par.layouts(SMALL, SPEC).at(precision))
+
+    def as_a_product_takes_it(x: np.ndarray) -> np.ndarray:
+        return np.asarray(jnp.asarray(x, precision), np.float32) if x.ndim == 2 else np.asarray(x)
+
+    for ours, x, y in zip(*map(jax.tree.leaves, (found, start, live)), strict=True):
+        expected = 0.7 * as_a_product_takes_it(x) + 0.3 * as_a_product_takes_it(y)
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+        assert ours.dtype == np.float32
+
+
 def test_a_code_is_divided_by_its_mean_size_unless_as_printed():
     pair = par.layouts(SMALL, SPEC)
     f, s = networks("par", SMALL).f, draw(8, 6, 4)

@@ -70,6 +70,16 @@ class Encoders(NamedTuple):
         """Those that the penalty uses."""
         return self.live.value if self.slow is None else drift(self.slow.start, self.live.value, self.slow.moved)
 
+    def rounded(self, pair: "Pair") -> Networks:
+        """The same where products round: the slow copies as the mean of rounded ones, which take half the memory."""
+        if self.slow is None:
+            return self.live.value
+        start, live = (
+            Networks(pair.state.with_rounded_weights(each.f), pair.prediction.with_rounded_weights(each.g))
+            for each in (self.slow.start, self.live.value)
+        )
+        return drift(start, live, self.slow.moved)
+
 
 class Pair(NamedTuple):
     """Layouts of f and g."""
@@ -143,7 +153,7 @@ def learn(predict: Predict, pair: Pair, target: Replay, ctx: Context) -> tuple[E
 
 def measure(predict: Predict, pair: Pair, rows: Batch, ctx: Context) -> Array:
     """[n]: the deviation of each row, with the encoders that the penalty uses."""
-    return deviation(*predict(ctx.learned.measuring, rows, ctx.hyper, pair))
+    return deviation(*predict(ctx.learned.rounded(pair), rows, ctx.hyper, pair))
 
 
 def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[Batch, Notes]:
