@@ -132,9 +132,9 @@ def test_a_planned_run_is_known_by_what_it_trains_not_by_how_it_was_watched_or_i
     scripts: Any, tmp_path: Path
 ) -> None:
     contents = scripts("contents")
-    wanted, _ = contents.load(RESULTS / "evidence-plan" / "twins.yaml").runs()
+    wanted, _ = contents.load(RESULTS / "evidence-plan" / "controls.yaml").runs()
     planned = next(
-        run for run in wanted if run.task.name == "ant-broken-hips" and run.preset == "paper" and run.seed == 1
+        run for run in wanted if run.task.name == "ant-broken-hips" and run.hyper.penalty == 0 and run.seed == 1
     )
 
     def known(**settings: Any) -> bool:
