@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..domains.robots import ROBOTS
 from .cells import Cell, Comparison, Row, reference
 from .runs import Run
 from .statistics import stuck_level
@@ -11,8 +12,10 @@ BY_ROBOT = {"halfcheetah": 2000.0}
 RULE = (
     "Stuck: a final return below 2000 on halfcheetah (on its back it slides along at about 1600); on other robots "
     "below a quarter of the way from the low reference (or 0) to the median of all finished runs on the task; "
-    "anywhere, below what the run itself reached before its first update."
+    "anywhere, below what the run itself reached before its first update, or within 2 % of the 1000 that a robot which "
+    "is paid for being alive gets for standing still."
 )
+STILL = 0.02  # how near to it counts: those that stand have 1003 to 1008
 
 
 def stuck_below(comparison: Comparison, row: Row) -> float:
@@ -26,8 +29,13 @@ def stuck_below(comparison: Comparison, row: Row) -> float:
 
 def stuck(cell: Cell, level: float) -> np.ndarray:
     """[finished runs] bool."""
+    robot = ROBOTS.get(cell.row.task.split("-")[0])
+    still = robot.alive_bonus * robot.spec.time_limit if robot else 0.0
     return np.array(
-        [final < max(level, _untrained(run)) for run, final in zip(cell.finished, cell.finals, strict=True)]
+        [
+            final < max(level, _untrained(run)) or abs(final - still) < STILL * still
+            for run, final in zip(cell.finished, cell.finals, strict=True)
+        ]
     )
 
 

@@ -102,6 +102,14 @@ def test_a_run_that_ends_below_where_it_began_is_stuck_unless_it_goes_on_from_an
     assert counted == {"par": 2, "sac-tune": 0}
 
 
+def test_a_robot_that_stands_still_is_stuck_where_it_is_paid_for_being_alive(tmp_path: Path) -> None:
+    make_seeds(tmp_path / "walker", [1007.0, 1015.0, 1100.0, 2700.0], "walker-broken-right-foot")
+    make_seeds(tmp_path / "cheetah", [2500.0, 2600.0], "halfcheetah-no-thighs")
+    (comparison,) = compare(gather([tmp_path]))
+    counted = {record["task"]: record["stuck"] for part in parts(comparison) for record in in_short(part).records}
+    assert counted == {"walker-broken-right-foot": 2, "halfcheetah-no-thighs": 0}
+
+
 def test_scores_by_our_own_references_stand_beside_those_by_published_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
