@@ -84,8 +84,8 @@ class Cluster:
                 attendant = worker.Attendant(token, remote.environment(study) | _devices(asked.gpus))
                 # Losses are counted by `drive`, which tells of them; Ray's own retries are silent.
                 task = ray.remote(num_cpus=asked.cpus, num_gpus=asked.gpus, max_retries=0)(_attend)
-                retries = self.options.retries
-                remote.drive(jobs, lambda job: Task(ray, task, attendant, job), retries, say, stop)
+                path = worker.token_file(study, token)
+                remote.drive(jobs, lambda job: Task(ray, task, attendant, job), self.options.retries, say, stop, path)
         finally:
             ray.shutdown()
 
@@ -105,7 +105,7 @@ class Task:
     """A job that was handed to Ray."""
 
     def __init__(self, ray: Any, task: Any, attendant: worker.Attendant, job: Job) -> None:
-        self.ray, self.token = ray, worker.token_file(job.path.parent.parent, attendant.token)
+        self.ray = ray
         self.reference = task.options(name=job.id).remote(attendant, str(job.path))
 
     def end(self) -> str | None:
@@ -121,8 +121,6 @@ class Task:
             return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
     def ask_to_stop(self) -> None:
-        # Ray's own word reaches a job that waits, and now and then not one that is at work.
-        self.token.unlink(missing_ok=True)
         self.ray.cancel(self.reference, force=False)
 
 

@@ -45,8 +45,8 @@ class Slurm:
         executor = self._executor(study)
         with remote.token(study) as token:
             attendant = Requeued(token, remote.environment(study))
-            options = self.options
-            remote.drive(jobs, lambda job: Submitted(executor, attendant, job), options.retries, say, stop)
+            path, retries = worker.token_file(study, token), self.options.retries
+            remote.drive(jobs, lambda job: Submitted(executor, attendant, job), retries, say, stop, path)
 
     def _executor(self, study: Path) -> Any:
         """What submitit itself writes lies below the jobs: Slurm's own output is there too."""

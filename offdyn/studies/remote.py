@@ -55,7 +55,9 @@ def environment(study: Path) -> dict[str, str | None]:
     }
 
 
-def drive(jobs: Sequence[Job], begin: Callable[[Job], Handle], retries: int, say: Say, stop: Stop) -> None:
+def drive(
+    jobs: Sequence[Job], begin: Callable[[Job], Handle], retries: int, say: Say, stop: Stop, token_path: Path
+) -> None:
     """Bring the jobs to their ends: what a Backend promises."""
     order = Order(jobs)
     handles: dict[str, Handle] = {}
@@ -74,6 +76,8 @@ def drive(jobs: Sequence[Job], begin: Callable[[Job], Handle], retries: int, say
                 hand_over(job)
             if stop.wanted and not asked:
                 asked = True
+                # A cluster's own word reaches a job that waits, and now and then (Ray's) not one that is at work.
+                token_path.unlink(missing_ok=True)
                 for handle in handles.values():
                     handle.ask_to_stop()
             for job in list(order.at_work.values()):
