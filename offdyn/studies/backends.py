@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..errors import OffdynError, unknown
 from ..experiments.trainer import Stop
-from .job import DONE, FAILED, MISTAKE, STOPPED, Job, lost, status
+from .job import DONE, STOPPED, Job, lost, status
 from .sharing import default_workers, shared
 
 POLL = 0.2  # seconds between two looks at the processes
@@ -157,7 +157,7 @@ def _begin(job: Job, environment: dict[str, str]) -> "subprocess.Popen[Any]":
 
 
 def _how_it_ended(job: Job, code: int) -> str:
-    if code not in (DONE, FAILED, MISTAKE, STOPPED):
+    if code not in (DONE, STOPPED):  # Python's own 1, of a process that never got to its job, means FAILED as well
         lost(job.path, f"its process ended with exit code {code}; {job.log} says more")
     end = status(job.path)
     if end.state == "running":

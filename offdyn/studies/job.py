@@ -136,7 +136,7 @@ def lost(path: Path, why: str) -> None:
     """Say that the job's process ended without a word, unless another one is at work on it by now."""
     with contextlib.suppress(Busy), locked(path):
         before = status(path)
-        if before.state in ("queued", "running"):
+        if before.state in ("waiting", "queued", "running"):
             write_status(path, Status("failed", why, before.starts, before.seconds, before.machine))
 
 

@@ -14,6 +14,7 @@ import yaml
 from offdyn.cli import main
 from offdyn.errors import OffdynError
 from offdyn.experiments.record import find_runs
+from offdyn.studies import backends
 from offdyn.studies import job as jobs
 from offdyn.studies.backends import BACKENDS, Options, find
 
@@ -127,6 +128,19 @@ def test_a_run_that_breaks_is_named_and_the_study_is_not_whole(tmp_path: Path) -
     assert not outcome.finished
     assert "1 runs: 1 failed" in str(outcome)
     assert "not finite at step" in outcome.troubles[0]
+
+
+def test_a_job_whose_process_never_gets_to_it_has_failed_and_names_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backends, "command", lambda job: [sys.executable, "-c", "import nothing_of_that_name"])
+    mine = write(tmp_path / "mine.yaml", "sac")
+    assert main(["study", "run", str(mine), "--out", str(tmp_path / "out"), "--workers", "1"]) == 1
+    (path,) = (tmp_path / "out" / "jobs").glob("*.yaml")
+    told = f"job {path.stem} failed (2 runs): its process ended with exit code 1; {path.with_suffix('.log')} says more"
+    assert told in capsys.readouterr().out
+    assert "nothing_of_that_name" in path.with_suffix(".log").read_text()
+    assert jobs.status(path).state == "failed"
 
 
 def test_two_studies_may_share_a_folder_and_what_they_share_is_trained_once(tmp_path: Path) -> None:
