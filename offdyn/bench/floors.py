@@ -65,8 +65,10 @@ def _product_rate(side_by_side: int, devices: list[Any], repeats: int, precision
     On a GPU many run side by side: one alone would measure the launch of its kernel, which is no floor.
     """
     chained = 50
-    factor = (jax.random.normal(jax.random.key(0), (side_by_side, 256, 256)) / 16).astype(precision)
-    chain = jax.jit(lambda a: jax.lax.fori_loop(0, chained, lambda _, b: a @ b, a))
+    kind = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
+    factor = (jax.random.normal(jax.random.key(0), (side_by_side, 256, 256)) / 16).astype(kind)
+    exact = "highest" if precision == "full" else None
+    chain = jax.jit(lambda a: jax.lax.fori_loop(0, chained, lambda _, b: jnp.matmul(a, b, precision=exact), a))
     factors = [jax.device_put(factor, device) for device in devices]
     seconds = best_seconds(lambda: [chain(a) for a in factors], repeats)
     return 2 * 256**3 * side_by_side * chained * len(devices) / seconds

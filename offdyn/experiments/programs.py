@@ -4,7 +4,8 @@ A cohort's state is one pytree with a leading lane axis. `step` counters are sha
 that a branch on them stays a branch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ class Programs:
     ) -> None:
         self.method, self.spec, self.rows, self.updates = method, spec, rows, updates
         self.normalises = sac.normalise_observations
+        self.full_products = sac.precision == "full"
         one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, spec.present, 0))
         width = row_width(spec)
         replay = jax.ShapeDtypeStruct((1, width), jnp.float32)
@@ -67,16 +69,25 @@ class Programs:
             jax.eval_shape(self._diagnose, jax.random.key(0), one, replay, replay, size, size, size, held_out, weight)
         )
         self.init = jax.jit(jax.vmap(partial(self._lane, notes=len(self.notes))))
-        self.act = jax.jit(jax.vmap(self._act, in_axes=(0, 0, 0, 0, None)))
+        self.act = jax.jit(jax.vmap(self._computed(self._act), in_axes=(0, 0, 0, 0, None)))
         self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
         self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
         source_axis = None if shared_source else 0  # a dataset is one copy for all lanes
         axes = (0, 0, source_axis, 0, None, None, None)
-        self.learn = jax.jit(jax.vmap(self._learn, in_axes=(*axes, 0)), donate_argnums=1)
+        self.learn = jax.jit(jax.vmap(self._computed(self._learn), in_axes=(*axes, 0)), donate_argnums=1)
         self.keep = jax.jit(jax.vmap(self._keep), donate_argnums=1)
         self.settle = jax.jit(jax.vmap(self._settle))
-        self.diagnose = jax.jit(jax.vmap(self._diagnose, in_axes=(*axes, 0, 0)))
+        self.diagnose = jax.jit(jax.vmap(self._computed(self._diagnose), in_axes=(*axes, 0, 0)))
         self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
+
+    def _computed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """With products in full float32 where they are asked for: a GPU's own way rounds their factors."""
+
+        def computed(*arguments: Any) -> Any:
+            with jax.default_matmul_precision("highest") if self.full_products else nullcontext():
+                return function(*arguments)
+
+        return computed
 
     def _lane(self, key: Array, sac: Sac, hyper: Any, present: Present | None, notes: int) -> Lane:
         key, spec = hook_key(key, "init"), self.spec._replace(present=present)

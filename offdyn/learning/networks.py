@@ -12,7 +12,7 @@ import optax
 from .activations import ACTIVATIONS, SLOPES
 
 Parameters = tuple[jax.Array, ...]
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "full", "bfloat16")  # the first as the device computes products; `full`: those in float32 too
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)  # PyTorch's defaults; the rate is ours to apply
 
 
@@ -120,11 +120,11 @@ class Layout(NamedTuple):
         return jnp.matmul(jnp.ones((8, len(x)), x.dtype), x, preferred_element_type=jnp.float32)[0]
 
     def rounded(self, x: jax.Array) -> jax.Array:
-        if self.precision == "float32":
+        if self.precision != "bfloat16":
             return x
         if jax.default_backend() == "cpu":  # which cannot sum such products in float32: the same numbers, in float32
             return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
-        return x.astype(self.precision)
+        return x.astype(jnp.bfloat16)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
