@@ -126,7 +126,8 @@ def test_every_preset_sets_only_settings_that_exist(method):
 
 
 def test_floats_vary_by_lane_and_all_else_is_static():
-    assert set(lane_fields(Hyper())) == {"penalty", "encoder_learning_rate", "slow_rate", "balance"}
+    controls = {"deviation_shuffled", "deviation_averaged"}
+    assert set(lane_fields(Hyper())) == {"penalty", "encoder_learning_rate", "slow_rate", "balance"} | controls
     assert jax.tree.leaves(Hyper(penalty=4.0)) == list(lane_fields(Hyper(penalty=4.0)).values())
     assert lane_fields(Sac()).keys() >= {"discount", "temperature", "source_noise", "log_std_low"}
     assert static_fields(Sac()).keys() >= {"batch_size", "gradient_clip", "target_entropy", "critic_layer_norm"}
