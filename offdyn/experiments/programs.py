@@ -6,7 +6,7 @@ that a branch on them stays a branch.
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -83,6 +83,7 @@ class Programs:
     def _computed(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """With products in full float32 where they are asked for: a GPU's own way rounds their factors."""
 
+        @wraps(function)  # a program is known by its name, in the cache and in traces
         def computed(*arguments: Any) -> Any:
             with jax.default_matmul_precision("highest") if self.full_products else nullcontext():
                 return function(*arguments)
