@@ -35,6 +35,8 @@ def rounded_by_conditions(body: Jaxpr, carried: int) -> Rounded:
         carry = enumerate(zip(body.invars[:carried], body.outvars[:carried], strict=True))
         of = {out: n for n, (into, out) in carry if out in condition.outvars and into in condition.invars}
         rest, copies = _without_roundings(equations[place + 1 :], of)
+        if not copies:
+            continue
         entering = [_like(copy) for copy in copies.values()]
         handed = {condition.outvars.index(out): condition.invars.index(body.invars[of[out]]) for out in copies}
         branches = tuple(_rounding(branch, handed) for branch in condition.params["branches"])

@@ -1,0 +1,26 @@
+"""Writes the curves of short runs, and the settings by which they differ, as one table.
+
+    python results/short_runs.py OUT.csv SETTING[,SETTING ...] RUNS [RUNS ...]
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+from offdyn.report.runs import gather
+
+COLUMNS = ("source_steps", "target_return_mean", "source_return_mean", "mean_value", "critic_loss", "entropy")
+
+
+def main(out: str, settings: str, *folders: str) -> None:
+    names = settings.split(",")
+    with Path(out).open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow((*names, "seed", *COLUMNS))
+        for run in gather([Path(folder) for folder in folders]):
+            for row in zip(*(run.column(name) for name in COLUMNS), strict=True):
+                table.writerow((*map(run.settings.get, names), run.seed, *(f"{value:.5g}" for value in row)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
