@@ -1,6 +1,6 @@
 """Writes the curves of short runs, and the settings by which they differ, as one table.
 
-    python results/short_runs.py OUT.csv SETTING[,SETTING ...] RUNS [RUNS ...]
+python results/short_runs.py OUT.csv SETTING[,SETTING ...] RUNS [RUNS ...]
 """
 
 import csv
