@@ -38,9 +38,9 @@ def default_threads(beside_a_gpu: bool) -> int:
 def left_for_evaluation(threads: int) -> int:
     """How many processes evaluate: one for each core that the bodies leave, and again a few at least.
 
-    Those that stand back find a core while bodies wait for their actions, too: then there are two more.
+    Those that stand back find every core while bodies wait for their actions: half as many as there are cores, then.
     """
-    return max(1, _share() - threads + 2 * bool(_before), _few())
+    return max(1, _share() // 2 if _before else _share() - threads, _few())
 
 
 def take(count: int) -> list[int]:

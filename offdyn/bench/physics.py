@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from mujoco.batch import Batch
 
+from ..domains.lean import lean_model
 from ..domains.simulator import Simulator
 from ..domains.tasks import resolve
 from .update_loop import TASKS
@@ -54,7 +55,7 @@ def recorded(simulator: Simulator, segments: int) -> tuple[np.ndarray, np.ndarra
 def replay_of(robot: str, bodies: int, threads: int, seconds: float) -> Turn:
     """Replays for about so many seconds."""
     simulator = simulator_of(robot, bodies, threads)
-    models = {task.name: task.model() for task in simulator.tasks}
+    models = {task.name: lean_model(task) for task in simulator.tasks}
     skip = simulator.robot.frame_skip
 
     def prepared(segments: int) -> Turn:

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from offdyn.domains.quantities import compiled
 from offdyn.domains.robots import ROBOTS, Robot
 from offdyn.domains.simulator import Simulator
 from offdyn.domains.tasks import resolve
@@ -30,10 +31,13 @@ class Pulled:
     gravity: float
     name: str = "pulled"
 
+    def spec(self):
+        spec = resolve(self.robot.name).spec()
+        spec.option.gravity[2] = self.gravity
+        return spec
+
     def model(self, halve_margins=True):
-        model = resolve(self.robot.name).model()
-        model.opt.gravity[2] = self.gravity
-        return model
+        return compiled(self.spec())
 
 
 def set_velocity(simulator, body, dof, value):
