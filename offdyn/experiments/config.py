@@ -19,10 +19,9 @@ from ..methods.method import Preset
 from ..methods.recipes import Recipe, recipe
 from ..types import Spec
 from .checks import check, coerce
-from .schedule import WATCHING, Schedule
+from .schedule import WATCHING, Schedule, without_gone
 
 FORMAT = 1  # of config.yaml
-GONE = {"control": "none"}  # settings that older runs name, and the value at which a run is the same without them
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
@@ -229,7 +228,7 @@ def from_yaml(text: str, where: Path) -> RunConfig:
         check_format(read["format"], FORMAT, where)
         if not isinstance(read["settings"], dict):
             raise TypeError("no settings")
-        settings = {name: value for name, value in read["settings"].items() if GONE.get(name, []) != value}
+        settings = without_gone(read["settings"])
         config, _ = build(
             read["task"],
             read["method"],

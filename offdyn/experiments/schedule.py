@@ -1,6 +1,8 @@
 """A run's schedule: what it acts in and learns from, how long it is, and what happens how often."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,10 @@ WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_epi
     "tuning_target_steps",
     "wandb",
 }
+
+GONE = {"control": "none"}  # settings that older runs name, and the value at which a run is the same without them
+
+
+def without_gone(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What an older run's settings say today."""
+    return {name: value for name, value in settings.items() if name not in GONE or GONE[name] != value}

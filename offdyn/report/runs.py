@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from ..errors import OffdynError, check_format
+from ..experiments.schedule import Schedule, without_gone
 from .folders import run_folders, standing_apart
 
 STATES = ("finished", "running", "stopped", "failed", "not started", "damaged")
@@ -162,7 +163,8 @@ def _config(path: Path) -> dict[str, Any]:
     read = yaml.load(path.read_text(), Loader=LOADER)
     check_format(read["format"], 1, path)
     task = read["task"]
-    settings = {name: tuple(v) if isinstance(v, list) else v for name, v in read["settings"].items()}
+    known = without_gone(read["settings"])
+    settings = {name: tuple(v) if isinstance(v, list) else v for name, v in known.items()}
     for name in ("source_steps", "target_interval"):
         if not isinstance(read["settings"][name], int) or read["settings"][name] < 1:
             raise ValueError(f"{name} should be a positive whole number, found {settings[name]!r}")
@@ -179,7 +181,6 @@ def _config(path: Path) -> dict[str, Any]:
 
 @functools.cache
 def _defaults(method: str) -> dict[str, Any]:
-    from ..experiments.schedule import Schedule
     from ..learning.sac import Sac
     from ..methods.recipes import RECIPES
 

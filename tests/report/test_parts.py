@@ -76,6 +76,19 @@ def test_a_study_of_one_setting_alone_is_one_part(tmp_path: Path) -> None:
     assert part.comparison.labels == ["par, penalty 0", "par, penalty 0.1"]
 
 
+def test_runs_of_an_earlier_version_stand_in_one_column_with_those_of_today(tmp_path: Path) -> None:
+    older, *_ = make_seeds(tmp_path, PAR)
+    said = (older / "config.yaml").read_text()
+    was = said.replace("  deviation_shuffled: 0.0\n  deviation_averaged: 0.0\n", "  control: none\n")
+    assert was != said
+    (older / "config.yaml").write_text(was)
+    (comparison,) = compare(gather([tmp_path]))
+    assert comparison.labels == ["par"]
+    (older / "config.yaml").write_text(was.replace("control: none", "control: shuffled"))
+    (comparison,) = compare(gather([tmp_path]))
+    assert len(comparison.labels) == 2
+
+
 def test_in_short_tells_the_mean_its_interval_and_how_many_halfcheetahs_are_stuck(tmp_path: Path) -> None:
     make_seeds(tmp_path, [1600.0, 1700.0, 6300.0, 6400.0, 6500.0], "halfcheetah-no-thighs")
     (part,) = parts(compare(gather([tmp_path]))[0])
