@@ -78,7 +78,9 @@ def test_a_training_is_measured_over_whole_evaluation_intervals(monkeypatch: pyt
         watch.advanced(clock, 10_000, 0.0)
         if watch.stop.wanted:
             break
-    assert (watch.steps, watch.seconds) == (2000, 20.0)  # from step 200: what comes before is compiling
+    assert watch.under_way == 2.0
+    assert watch.began == (1500, 15.0)  # the first evaluation compiles more
+    assert (watch.steps, watch.seconds) == (2000, 20.0)
 
 
 def test_a_slow_training_is_measured_over_less(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +92,7 @@ def test_a_slow_training_is_measured_over_less(monkeypatch: pytest.MonkeyPatch) 
         watch.advanced(clock, 10_000, 0.0)
         if watch.stop.wanted:
             break
+    assert watch.began == (230, 230.0)
     assert watch.steps == 90
 
 

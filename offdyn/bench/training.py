@@ -15,7 +15,9 @@ from ..experiments.progress import Quiet
 from ..experiments.trainer import Stop, Stopped
 from .update_loop import ROWS, TASKS
 
-BEGIN = 200  # source steps after which everything is compiled
+UNDER_WAY = 200  # source steps after which a training has begun for good
+BEGIN = 1.5  # evaluation intervals after which every program has run once, those that an evaluation asks for included
+WARMED_UP = 30.0  # seconds; a slow machine does not wait for that
 LONGEST = 90.0  # seconds; a slow machine is measured over less than a whole evaluation interval
 
 
@@ -35,14 +37,19 @@ class Watch(Quiet):
 
     def __init__(self, interval: int, seconds: float) -> None:
         self.interval, self.enough, self.stop = interval, seconds, Stop()
+        self.under_way = 0.0  # time
         self.began: tuple[int, float] | None = None  # clock, time
         self.steps, self.seconds = 0, 0.0
 
     def advanced(self, clock: int, total: int, wall: float) -> None:
-        if self.began is None and clock >= BEGIN:
-            self.began = clock, time.perf_counter()
-        elif self.began is not None:
-            steps, seconds = clock - self.began[0], time.perf_counter() - self.began[1]
+        now = time.perf_counter()
+        if not self.under_way:
+            self.under_way = now if clock >= UNDER_WAY else 0.0
+        elif self.began is None:
+            if clock >= BEGIN * self.interval or now >= self.under_way + WARMED_UP:
+                self.began = clock, now
+        else:
+            steps, seconds = clock - self.began[0], now - self.began[1]
             if seconds >= LONGEST or (steps % self.interval == 0 and seconds >= self.enough):
                 self.steps, self.seconds, self.stop.wanted = steps, seconds, True
 
@@ -94,5 +101,5 @@ def measure(
         "physics_share": bodies / physics[f"threads_{cores}"] / per_step,
         "evaluation_steps_per_step": played,
         "measured_steps": watch.steps,
-        "start_up_seconds": watch.began[1] - started,
+        "start_up_seconds": watch.under_way - started,
     }

@@ -12,10 +12,10 @@ BY_ROBOT = {"halfcheetah": 2000.0}
 RULE = (
     "Stuck: a final return below 2000 on halfcheetah (on its back it slides along at about 1600); on other robots "
     "below a quarter of the way from the low reference (or 0) to the median of all finished runs on the task; "
-    "anywhere, below what the run itself reached before its first update, or within 2 % of the 1000 that a robot which "
-    "is paid for being alive gets for standing still."
+    "anywhere, below what the run itself reached before its first update, or with every episode within 2 % of the 1000 "
+    "that a robot which is paid for being alive gets for standing still."
 )
-STILL = 0.02  # how near to it counts: those that stand have 1003 to 1008
+STILL = 0.02  # how near to it counts: those that stand have 999 to 1013
 
 
 def stuck_below(comparison: Comparison, row: Row) -> float:
@@ -29,11 +29,9 @@ def stuck_below(comparison: Comparison, row: Row) -> float:
 
 def stuck(cell: Cell, level: float) -> np.ndarray:
     """[finished runs] bool."""
-    robot = ROBOTS.get(cell.row.task.split("-")[0])
-    still = robot.alive_bonus * robot.spec.time_limit if robot else 0.0
     return np.array(
         [
-            final < max(level, _untrained(run)) or abs(final - still) < STILL * still
+            final < max(level, _untrained(run)) or _stands(run)
             for run, final in zip(cell.finished, cell.finals, strict=True)
         ]
     )
@@ -41,6 +39,13 @@ def stuck(cell: Cell, level: float) -> np.ndarray:
 
 def stuck_runs(cell: Cell, level: float) -> int:
     return int(stuck(cell, level).sum())
+
+
+def _stands(run: Run) -> bool:
+    robot = ROBOTS.get(run.task.split("-")[0])
+    still = robot.alive_bonus * robot.spec.time_limit if robot else 0.0
+    returns = np.array((run.final or {}).get("final_returns", []))
+    return bool(len(returns) and (np.abs(returns - still) < STILL * still).all())
 
 
 def _untrained(run: Run) -> float:

@@ -1,5 +1,6 @@
 """Which runs a report compares, which stand apart, and the table in short: means, intervals, stuck runs."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -118,6 +119,8 @@ def test_a_run_that_ends_below_where_it_began_is_stuck_unless_it_goes_on_from_an
 def test_a_robot_that_stands_still_is_stuck_where_it_is_paid_for_being_alive(tmp_path: Path) -> None:
     make_seeds(tmp_path / "walker", [1007.0, 1015.0, 1100.0, 2700.0], "walker-broken-right-foot")
     make_seeds(tmp_path / "cheetah", [2500.0, 2600.0], "halfcheetah-no-thighs")
+    swaying = make_run(tmp_path / "swaying", "walker-broken-right-foot", seed=4, final=1000.0) / "final.json"
+    swaying.write_text(json.dumps(json.loads(swaying.read_text()) | {"final_returns": [700.0, 1300.0]}))
     (comparison,) = compare(gather([tmp_path]))
     counted = {record["task"]: record["stuck"] for part in parts(comparison) for record in in_short(part).records}
     assert counted == {"walker-broken-right-foot": 2, "halfcheetah-no-thighs": 0}
