@@ -189,12 +189,16 @@ class Simulator:
         without = broken[np.isnan(rows[:, -1])]
         if len(without):
             raise OffdynError(
-                f"task '{self.tasks[without[0]].name}': the physics of body {without[0]} broke on its very first step: "
-                "the shift is unphysical; make its factors milder"
+                f"task '{self.tasks[without[0]].name}': the physics of {self._body(without[0])} broke on its very "
+                "first step: the shift is unphysical; make its factors milder"
             )
         self._divergences[broken] += 1
         self.divergences = self._divergences.copy()
         return rows
+
+    def _body(self, number: int) -> str:
+        """By its seeds too: its number is another one wherever bodies are dealt out among simulators."""
+        return f"body {number}, seeds {self.seeds[number]},"
 
     def _sorted(self, ids: np.ndarray) -> np.ndarray:
         """`ids` in rising order, as MuJoCo wants them; the very same array where it rises already."""
@@ -215,7 +219,7 @@ class Simulator:
         if not np.isfinite(actions).all():
             body = ids[~np.isfinite(actions).all(axis=1)][0]
             raise OffdynError(
-                f"step: the action of body {body} (task '{self.tasks[body].name}') is not finite: "
+                f"step: the action of {self._body(body)} (task '{self.tasks[body].name}') is not finite: "
                 f"{actions[ids == body][0]}; feed zeros to a body whose policy has failed"
             )
 

@@ -79,8 +79,11 @@ def test_a_signal_to_all_processes_of_a_job_ends_none_that_steps_bodies():
 def test_what_a_process_refuses_is_refused_here_and_its_end_is_told():
     apart = BodyProcesses(*described(ONE), 2)
     actions = np.zeros((3, 3))
-    with pytest.raises(OffdynError, match="is not finite"):
-        apart.step(np.arange(3), actions + np.nan)
+    only_the_last = np.where(np.arange(3)[:, None] == 2, np.nan, actions)
+    with pytest.raises(
+        OffdynError, match=r"body 1, seeds \(2, 7\), .*is not finite"
+    ):  # its number in its process, its own seeds
+        apart.step(np.arange(3), only_the_last)
     apart.step(np.arange(3), actions)  # and the next step is as ever
     apart._children[1].process.kill()
     apart._children[1].process.wait()

@@ -210,7 +210,7 @@ def test_an_action_that_is_not_finite_is_refused_before_any_body_moves():
     before, actions = simulator.save(), np.zeros((3, 3))
     for bad in (np.nan, np.inf):
         actions[1, 2] = bad
-        with pytest.raises(OffdynError, match=r"body 2 .*hopper-broken-joints.*not finite"):
+        with pytest.raises(OffdynError, match=r"body 2, seeds \(0, 2\), .*hopper-broken-joints.*not finite"):
             simulator.step(np.array([5, 2, 0]), actions)
     after = simulator.save()
     assert all(np.array_equal(before[entry], after[entry], equal_nan=True) for entry in before)
