@@ -1,4 +1,4 @@
-"""Writes the curves of short runs, and the settings by which they differ, as one table.
+"""Writes the curves of short runs, and the settings (or tasks) by which they differ, as one table.
 
 python results/short_runs.py OUT.csv SETTING[,SETTING ...] RUNS [RUNS ...]
 """
@@ -18,8 +18,9 @@ def main(out: str, settings: str, *folders: str) -> None:
         table = csv.writer(file, lineterminator="\n")
         table.writerow((*names, "seed", *COLUMNS))
         for run in gather([Path(folder) for folder in folders]):
+            said = {**run.settings, "task": run.task}
             for row in zip(*(run.column(name) for name in COLUMNS), strict=True):
-                table.writerow((*map(run.settings.get, names), run.seed, *(f"{value:.5g}" for value in row)))
+                table.writerow((*map(said.get, names), run.seed, *(f"{value:.5g}" for value in row)))
 
 
 if __name__ == "__main__":
