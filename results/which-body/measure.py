@@ -13,6 +13,7 @@ import numpy as np
 
 from offdyn.domains import pairs
 from offdyn.experiments.evaluate import Policy, evaluate
+from offdyn.report.runs import read_run
 
 HERE = Path(__file__).parent
 RUNS = ("par-paper", "par-released")
@@ -23,17 +24,13 @@ TASKS = ("halfcheetah-no-thighs", "hopper-big-head")
 def main() -> None:
     rows = []
     for task in TASKS:
-        for file in (
-            path for name in RUNS for path in sorted((HERE.parent / name).glob(f"{task}.*/policy.safetensors"))
-        ):
-            _, _, preset, seed_part = file.parent.name.split(".")
-            seed = int(seed_part.removeprefix("seed-"))
-            policy = Policy(file).policies
-            found = evaluate(policy, [pairs.find(task)], [seed], EPISODES, EPISODES, index=INDEX)
+        files = [file for name in RUNS for file in sorted((HERE.parent / name).glob(f"{task}.*/policy.safetensors"))]
+        for file in files:
+            run, policy = read_run(file.parent), Policy(file).policies
+            found = evaluate(policy, [pairs.find(task)], [run.seed], EPISODES, EPISODES, index=INDEX)
             for body, returns in (("shifted", found.target_returns[0]), ("unshifted", found.source_returns[0])):
-                rows.append(
-                    (task, preset, seed, body, round(float(np.mean(returns)), 1), round(float(np.std(returns)), 1))
-                )
+                mean, std = (round(float(value), 1) for value in (np.mean(returns), np.std(returns)))
+                rows.append((task, run.preset, run.seed, body, mean, std))
                 print(*rows[-1])
     with (HERE / "returns.csv").open("w", newline="") as file:
         writer = csv.writer(file)

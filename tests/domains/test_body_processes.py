@@ -80,9 +80,8 @@ def test_what_a_process_refuses_is_refused_here_and_its_end_is_told():
     apart = BodyProcesses(*described(ONE), 2)
     actions = np.zeros((3, 3))
     only_the_last = np.where(np.arange(3)[:, None] == 2, np.nan, actions)
-    with pytest.raises(
-        OffdynError, match=r"body 1, seeds \(2, 7\), .*is not finite"
-    ):  # its number in its process, its own seeds
+    # Its number is the one it has in its process; its seeds are its own.
+    with pytest.raises(OffdynError, match=r"body 1, seeds \(2, 7\), .*is not finite"):
         apart.step(np.arange(3), only_the_last)
     apart.step(np.arange(3), actions)  # and the next step is as ever
     apart._children[1].process.kill()
