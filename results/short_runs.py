@@ -9,7 +9,15 @@ from pathlib import Path
 
 from offdyn.report.runs import gather
 
-COLUMNS = ("source_steps", "target_steps", "target_return_mean", "source_return_mean", "mean_value", "critic_loss", "entropy")
+COLUMNS = (
+    "source_steps",
+    "target_steps",
+    "target_return_mean",
+    "source_return_mean",
+    "mean_value",
+    "critic_loss",
+    "entropy",
+)
 
 
 def main(out: str, settings: str, *folders: str) -> None:

@@ -45,7 +45,7 @@ def finals(folder: Path, wanted: Iterable[RunConfig]) -> dict[str, dict[int, flo
 
 
 def rows(found: Mapping[str, Mapping[int, float]], seeds: Iterable[int]) -> list[dict[str, object]]:
-    """A line for each task with all seeds: the best, which says what the body allows where the others are stuck, and all."""
+    """A line for each task with all seeds: the best one, which says what the body allows, and every seed."""
     seeds = list(seeds)
     return [
         {

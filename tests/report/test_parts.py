@@ -107,13 +107,24 @@ def test_in_short_tells_the_mean_its_interval_and_how_many_halfcheetahs_are_stuc
 
 
 def test_a_run_that_ends_below_where_it_began_is_stuck_unless_it_goes_on_from_another(tmp_path: Path) -> None:
-    # Two of three: by their median alone the level would be far below both.
-    make_seeds(tmp_path / "fresh", [480.0, -290.0, 2700.0], "ant-broken-hips", begin=990.0)
+    # Above 1170, a quarter of the way between our references.
+    make_seeds(tmp_path / "fresh", [1300.0, 1200.0, 2700.0], "ant-broken-hips", begin=1500.0)
     tuned = {"provenance": {"start_from": {"run": "another"}}}
-    make_seeds(tmp_path / "tuned", [480.0, 500.0, 2700.0], "ant-broken-hips", "sac-tune", begin=990.0, **tuned)
+    make_seeds(tmp_path / "tuned", [1300.0, 1200.0, 2700.0], "ant-broken-hips", "sac-tune", begin=1500.0, **tuned)
     (part,) = parts(compare(gather([tmp_path]))[0])
     counted = {record["method"]: record["stuck"] for record in in_short(part).records}
     assert counted == {"par": 2, "sac-tune": 0}
+
+
+def test_the_line_below_which_runs_are_stuck_moves_with_others_only_where_there_are_no_references(
+    tmp_path: Path,
+) -> None:
+    for task in ("hopper-broken-joints", "hopper-gravity-0.5"):
+        make_seeds(tmp_path / task, [100.0, 400.0, 4000.0], task)
+    (comparison,) = compare(gather([tmp_path]))
+    below = {record["task"]: record["stuck below"] for part in parts(comparison) for record in in_short(part).records}
+    ours = 35.55 + 0.25 * (3073.27 - 35.55)
+    assert below == {"hopper-broken-joints": pytest.approx(ours), "hopper-gravity-0.5": 0.25 * 400.0}
 
 
 def test_a_robot_that_stands_still_is_stuck_where_it_is_paid_for_being_alive(tmp_path: Path) -> None:
