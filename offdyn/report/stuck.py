@@ -12,8 +12,9 @@ BY_ROBOT = {"halfcheetah": 2000.0}
 RULE = (
     "Stuck: a final return below 2000 on halfcheetah (on its back it slides along at about 1600); on other robots "
     "below a quarter of the way from our low reference to our high one (SAC with 1,000,000 target steps) or, on a "
-    "task that has none, from the low reference (or 0) to the median of all finished runs; anywhere, below what the run itself reached before its first update, or with every episode within "
-    "2 % of the 1000 that a robot which is paid for being alive gets for standing still."
+    "task that has none, from the low reference (or 0) to the median of all finished runs; anywhere, below what the "
+    "run itself reached before its first update, or with every episode within 2 % of the 1000 that a robot which is "
+    "paid for being alive gets for standing still."
 )
 WAY = 0.25  # from the low reference to what is known to be possible; below it a run has not begun to walk
 STILL = 0.02  # how near to it counts: those that stand have 999 to 1013
