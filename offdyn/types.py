@@ -12,6 +12,7 @@ class Present(NamedTuple):
     observation: Array  # [S]
     action: Array  # [A]
     initial_fan_in: Array  # [], its own
+    robot: Array  # [], its number among the robots
 
 
 class Spec(NamedTuple):
@@ -23,9 +24,16 @@ class Spec(NamedTuple):
     # where constant entries were dropped (ant: 111, of which 84 are always zero).
     initial_fan_in: int
     time_limit: int  # steps after which an episode is cut, which is not an end
-    # (next_observation) -> bool, elementwise over leading axes, for NumPy and JAX arrays alike.
-    is_terminal: Callable[[Array], Array]
+    # (next_observation) -> bool, elementwise over leading axes, for NumPy and JAX arrays alike; of padded robots
+    # (next_observation, the robot's number) -> bool. `ends` asks either.
+    is_terminal: Callable[..., Array]
     present: Present | None = None  # where the robot is padded; differs by lane
+
+    def ends(self, next_observation: Array) -> Array:
+        """Whether an episode ends there, elementwise over leading axes."""
+        if self.present is None:
+            return self.is_terminal(next_observation)
+        return self.is_terminal(next_observation, self.present.robot)
 
 
 class Batch(NamedTuple):

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..types import Array, Present, Spec
 from .domain import Rows
+from .robots import ROBOTS
 from .simulator import Simulator
 from .tasks import Task
 
@@ -14,13 +15,18 @@ from .tasks import Task
 OBSERVATION_SIZE, ACTION_SIZE = 32, 8
 
 
-def _nobody_knows(next_observation: Array) -> Array:
-    raise NotImplementedError("which states end an episode differs by robot")
+SPECS = [robot.spec for robot in ROBOTS.values()]
+
+
+def _is_terminal(next_observation: Array, robot: Array) -> Array:
+    """By the rule of the robot of this number: all rules are asked, for a program holds lanes of all robots."""
+    answers = [spec.is_terminal(next_observation[..., : spec.observation_size]) for spec in SPECS]
+    return sum((robot == number) & ends for number, ends in enumerate(answers)) > 0
 
 
 def padded(spec: Spec) -> Spec:
     """The size that all robots then have."""
-    return spec._replace(observation_size=OBSERVATION_SIZE, action_size=ACTION_SIZE, is_terminal=_nobody_knows)
+    return spec._replace(observation_size=OBSERVATION_SIZE, action_size=ACTION_SIZE, is_terminal=_is_terminal)
 
 
 def present(spec: Spec) -> Present:
@@ -28,7 +34,7 @@ def present(spec: Spec) -> Present:
     observation, action = np.zeros(OBSERVATION_SIZE, np.float32), np.zeros(ACTION_SIZE, np.float32)
     observation[: spec.observation_size] = 1.0
     action[: spec.action_size] = 1.0
-    return Present(observation, action, np.float32(spec.initial_fan_in))
+    return Present(observation, action, np.float32(spec.initial_fan_in), np.float32(SPECS.index(spec)))
 
 
 class PaddedBodies:

@@ -83,7 +83,7 @@ def pair_inputs(spec: Spec) -> Inputs | None:
     """The same for a network that sees the action after the observation."""
     if spec.present is None:
         return None
-    observation, action, fan_in = spec.present
+    observation, action, fan_in, _ = spec.present
     return Inputs(jnp.concatenate((observation, action)), fan_in + action.sum())
 
 

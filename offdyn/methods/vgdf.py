@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from ..data.replay import Replay
 from ..fields import lanewise
 from ..learning.networks import Layout, Parameters, Trained, descend, fresh
-from ..learning.sac import Sac, act, values
+from ..learning.sac import Sac, act, state_inputs, values
 from ..types import Array, Batch, Context, Spec
 from .method import Method, Notes, Preset
 from .parts import cloning, ensemble, scaling
@@ -77,7 +77,7 @@ def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Learned:
     optimist = None
     if hyper.optimistic:
         sizes = (spec.observation_size, *hyper.optimist_widths, 2 * spec.action_size)
-        optimist = fresh(Layout(sizes, spec.initial_fan_in).init(optimist_key))
+        optimist = fresh(Layout(sizes, spec.initial_fan_in).init(optimist_key, state_inputs(spec)))
     return Learned(ensemble.init(ensemble_key, hyper, spec), optimist)
 
 
@@ -131,7 +131,7 @@ def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Learned, Notes]
 def goes_on(next_observation: Array, ctx: Context) -> Array:
     """Whether an imagined next state is none that ends an episode; ends are defined on raw observations."""
     raw = next_observation if ctx.moments is None else ctx.moments.restore(next_observation)
-    return ~ctx.spec.is_terminal(raw) & jnp.isfinite(raw).all(-1)
+    return ~ctx.spec.ends(raw) & jnp.isfinite(raw).all(-1)
 
 
 def imagine(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
@@ -224,6 +224,7 @@ VGDF = Method(
     "SAC on both domains, source rows kept where their values are likely in the target",
     Hyper,
     compares_domains=True,
+    pads=True,
     presets=PRESETS,
     init=init,
     learn=learn,

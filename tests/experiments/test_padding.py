@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from offdyn.data.replay import unpack
 from offdyn.data.rows import row_width
+from offdyn.domains import padding
 from offdyn.domains.padding import ACTION_SIZE, OBSERVATION_SIZE, PaddedBodies
 from offdyn.domains.pairs import spec_of
 from offdyn.domains.robots import ROBOTS
@@ -22,14 +24,21 @@ from offdyn.experiments.config import build, group
 from offdyn.experiments.evaluate import Policy
 from offdyn.experiments.leaves import named_leaves
 from offdyn.experiments.programs import Lane, Programs, lane_settings, run_keys
+from offdyn.methods.parts import ensemble
 
 from ..probes import quick_compilation  # noqa: F401
 
 TASKS = ("hopper-big-head", "ant-short-feet")
 SMALL = {"actor_widths": (16,), "critic_widths": (16,), "batch_size": 16}
-ENCODERS = {"encoder_widths": (16,), "code_size": 16, "encoder_batch": 16}
+ENCODERS = {"encoder_widths": (16,), "code_size": 20, "encoder_batch": 16}
 CLASSIFIERS = {"classifier_widths": (16,), "classifier_batch": 16, "warm_up": 0, "standardise_inputs": True}
-METHODS = {"par": ENCODERS, "darc": CLASSIFIERS, "sac": {"tune_temperature": True, "source_noise": 0.1}}
+ENSEMBLE = {"ensemble_widths": (16, 16), "ensemble_batch": 16, "ensemble_interval": 2, "members": 3, "warm_up": 0}
+METHODS = {
+    "par": ENCODERS,
+    "darc": CLASSIFIERS,
+    "vgdf": ENSEMBLE | {"optimist_widths": (16,)},
+    "sac": {"tune_temperature": True, "source_noise": 0.1},
+}
 UPDATES, ROWS = 5, 50
 
 
@@ -37,12 +46,14 @@ def columns(parts: str, padded: bool) -> np.ndarray:
     """One number for each column, the same at the hopper's own size and padded."""
     spec = ROBOTS["hopper"].spec
     s, a = (OBSERVATION_SIZE, ACTION_SIZE) if padded else (spec.observation_size, spec.action_size)
-    # State, action, next state, code, and the deviation of an action, which the actor says after its mean.
-    widths = {"s": s, "a": a, "n": s, "c": ENCODERS["code_size"], "d": a}
+    # State, action, next state, code, and the deviation of an action, which the actor says after its mean; reward and
+    # change of the state, and after them the variances of both.
+    widths = {"s": s, "a": a, "n": s, "c": ENCODERS["code_size"], "d": a, "r": 1, "h": s, "v": 1, "w": s}
     return np.concatenate([100 * list(widths).index(part) + np.arange(widths[part]) for part in parts])
 
 
-COMBINED = [columns(parts, padded) for parts in ("s", "a", "sa", "san", "ca", "ad") for padded in (True, False)]
+TOGETHER = ("s", "a", "sa", "san", "ca", "ad", "rh", "rhvw")
+COMBINED = [columns(parts, padded) for parts in TOGETHER for padded in (True, False)]
 BY_WIDTH = {len(numbers): numbers for numbers in COMBINED}
 
 
@@ -74,10 +85,11 @@ def rows_at_both_sizes(task: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def noise_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
     """A robot's own columns of a padded draw are what it would draw alone: each column is drawn by its number."""
 
-    def drawn(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
-        count, width = shape
-        mixed = jax.random.key_data(key).sum() + 7919 * jnp.arange(count, dtype=jnp.uint32)[:, None]
-        return (mixed + np.uint32(104729) * BY_WIDTH[width].astype(np.uint32)) % 1009 / 252 - 2.0
+    def drawn(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        *counts, width = shape
+        numbers = BY_WIDTH.get(width, np.arange(width))  # of other widths are first weights alone
+        mixed = jax.random.key_data(key).sum() + 7919 * jnp.arange(np.prod(counts), dtype=jnp.uint32)[:, None]
+        return ((mixed + np.uint32(104729) * numbers.astype(np.uint32)) % 1009 / 252 - 2.0).reshape(shape)
 
     monkeypatch.setattr(jax.random, "normal", drawn)
 
@@ -140,6 +152,39 @@ def test_first_weights_are_as_large_as_at_the_robots_own_size_and_zero_beyond_it
             # Of many uniform numbers the largest is next to their bound.
             assert weight.max() == pytest.approx(fan_in**-0.5, rel=0.004), name
             assert bias.max() == pytest.approx(fan_in**-0.5, rel=0.02), name
+
+
+def test_an_ensembles_first_weights_are_as_large_as_at_the_robots_own_size_and_zero_beyond_it() -> None:
+    runs = [build(task, "vgdf", "paper", 0, {"ensemble_widths": (200,), "padded": True})[0] for task in TASKS]
+    programs = Programs(runs[0].recipe.method, runs[0].spec, runs[0].sac, runs[0].hyper, "both", 1)
+    lanes = programs.init(run_keys([0, 0]), *lane_settings(runs))
+    first, _, last, _ = lanes.learned.ensemble.live.value
+    for lane, task in enumerate(TASKS):
+        spec = spec_of(resolve(task))
+        inputs = spec.observation_size + spec.action_size
+        for weights, own, fan_in in (
+            (first[lane], inputs, inputs),
+            (last[lane].mT, 2 * (1 + spec.observation_size), 200),
+        ):
+            there = np.asarray(weights).any((0, 2))  # [members, entries, hidden]
+            assert there.sum() == own
+            assert np.asarray(weights)[:, there].std() == pytest.approx(0.5 * fan_in**-0.5, rel=0.02)
+        actor = lanes.learned.optimist.value[0][lane]
+        assert np.asarray(actor).any(-1).sum() == spec.observation_size
+
+
+def test_an_ensembles_errors_are_those_at_the_robots_own_size() -> None:
+    run, _ = build(TASKS[0], "vgdf", "paper", 0, {"ensemble_widths": (16,), "members": 2})
+    hyper, own = run.hyper, run.spec
+    wide = padding.padded(own)._replace(present=padding.present(own))
+    padded = ensemble.init(jax.random.key(0), hyper, wide)
+    alone = ensemble.init(jax.random.key(0), hyper, own)
+    alone = alone._replace(live=alone.live._replace(value=cut(padded.live.value, alone.live.value)))
+    found = []
+    for rows, spec, model in zip(rows_at_both_sizes(TASKS[0], 1), (own, wide), (alone, padded), strict=True):
+        unit = np.full(spec.observation_size, 0.5)
+        found.append(ensemble.errors(model, unpack(rows, spec), unit, hyper, spec))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
 
 
 def test_a_robot_acts_with_what_it_has_alone(untrained: Any) -> None:
@@ -208,7 +253,21 @@ def test_several_robots_train_together_go_on_and_each_policy_has_its_robots_size
         assert finals[0]["final_returns"] == finals[1]["final_returns"]
 
 
-@pytest.mark.parametrize(("method", "task"), [("vgdf", "hopper-big-head"), ("par", "jetpack")])
-def test_what_cannot_be_padded_is_refused(method: str, task: str) -> None:
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_a_padded_robot_ends_where_its_own_rule_says(robot: str) -> None:
+    spec = ROBOTS[robot].spec
+    wide = padding.padded(spec)._replace(present=padding.present(spec))
+    near = np.random.default_rng(0).uniform(-0.3, 1.3, (2000, spec.observation_size))
+    near[::2, 1:] *= 0.1  # upright, else the hopper hardly ever is
+    near[0, 0], near[2, -1] = np.nan, 200.0
+    filled = np.pad(near, ((0, 0), (0, OBSERVATION_SIZE - spec.observation_size)))
+    ended = spec.ends(near)
+    np.testing.assert_array_equal(wide.ends(filled), ended)
+    np.testing.assert_array_equal(jax.jit(wide.ends)(filled), spec.ends(near.astype(np.float32)))
+    assert ended.any() == (robot != "halfcheetah")
+    assert not ended.all()
+
+
+def test_what_cannot_be_padded_is_refused() -> None:
     with pytest.raises(OffdynError, match="setting padded: expected false"):
-        build(task, method, "paper", 0, {"padded": True})
+        build("jetpack", "par", "paper", 0, {"padded": True})

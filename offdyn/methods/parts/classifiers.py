@@ -70,7 +70,7 @@ def own_inputs(spec: Spec) -> tuple[Inputs, Inputs] | tuple[None, None]:
     """What SA and SAS see, where the robot is padded."""
     if spec.present is None:
         return None, None
-    observation, action, fan_in = spec.present
+    observation, action, fan_in, _ = spec.present
     both = jnp.concatenate((observation, action, observation))
     return Inputs(both[: -len(observation)], fan_in + action.sum()), Inputs(both, 2 * fan_in + action.sum())
 

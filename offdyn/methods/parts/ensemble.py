@@ -37,7 +37,7 @@ def layout(hyper: Any, spec: Spec) -> Layout:
 
 
 def init(key: jax.Array, hyper: Any, spec: Spec) -> Ensemble:
-    """Weights normal with deviation 1 / (2 sqrt(fan_in)), biases 0."""
+    """Weights normal with deviation 1 / (2 sqrt(fan_in)), biases 0; all 0 for what a padded robot does not have."""
     sizes = layout(hyper, spec).sizes
     layers = list(pairwise(sizes))
     numbers = jax.random.normal(key, (hyper.members, sum(a * b for a, b in layers)))
@@ -48,7 +48,22 @@ def init(key: jax.Array, hyper: Any, spec: Spec) -> Ensemble:
         arrays.append(drawn.reshape(-1, rows, columns) / (2 * math.sqrt(rows)))
         arrays.append(jnp.zeros((hyper.members, columns)))
         start += rows * columns
+    if spec.present is not None:
+        inputs = jnp.concatenate((spec.present.observation, spec.present.action))
+        arrays[0] = arrays[0] * inputs[:, None] * jnp.sqrt(sizes[0] / inputs.sum())
+        arrays[-2] = arrays[-2] * jnp.tile(own_outcomes(spec), 2)
     return Ensemble(fresh(tuple(arrays)), scaling.no_scale(sizes[0]))
+
+
+def own_outcomes(spec: Spec) -> Array:
+    """[1 + S]: 1 for r and the entries of s' - s that the robot has, 0 for those that only fill up."""
+    return jnp.ones(1 + spec.observation_size) if spec.present is None else jnp.append(1.0, spec.present.observation)
+
+
+def mean_of_own(outcomes: Array, spec: Spec) -> Array:
+    """[..., 1 + S] -> [...]: the mean over the entries that the robot has."""
+    own = own_outcomes(spec)
+    return (outcomes * own).sum(-1) / own.sum()
 
 
 def inputs_of(rows: Batch) -> Array:
@@ -78,7 +93,7 @@ def loss(members: Parameters, scaled: Array, outcomes: Array, hyper: Any, spec: 
     """sum over members of mean((mean - y)^2 / variance) + mean(log variance), plus the decay of the weights."""
     guess = predict(members, scaled, hyper, spec)
     errors = jnp.square(guess.mean - outcomes) * jnp.exp(-guess.log_variance)
-    fit = (errors + guess.log_variance).mean((1, 2)).sum()
+    fit = mean_of_own(errors + guess.log_variance, spec).mean(1).sum()
     weights = members[0::2]
     decay = sum(rate * jnp.square(weight).sum() for rate, weight in zip(decays(len(weights)), weights, strict=True))
     return fit + 0.5 * hyper.ensemble_decay * decay
@@ -124,8 +139,9 @@ def errors(ensemble: Ensemble, rows: Batch, unit: Array, hyper: Any, spec: Spec)
     guess = predict(ensemble.live.value, ensemble.scale.apply(inputs_of(rows)), hyper, spec)
     outcomes = outcomes_of(rows)
     weight = rows.weight / rows.weight.sum()  # not a number where there are no rows
-    off = (guess.mean.mean(0) - outcomes)[:, 1:] / unit
+    off = (guess.mean.mean(0) - outcomes)[:, 1:] / unit  # 0 for what only fills up
     likelihood = -0.5 * (
         jnp.square(guess.mean - outcomes) * jnp.exp(-guess.log_variance) + guess.log_variance + LOG_2PI
     )
-    return jnp.sqrt((jnp.square(off).mean(-1) * weight).sum()), (likelihood.mean((0, 2)) * weight).sum()
+    error = jnp.square(off).sum(-1) / own_outcomes(spec)[1:].sum()
+    return jnp.sqrt((error * weight).sum()), (mean_of_own(likelihood, spec).mean(0) * weight).sum()
