@@ -1,7 +1,7 @@
 """How good a policy is: the mean action, in bodies that are built afresh and that training never sees."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from ..data.rows import pack
 from ..domains import pairs
+from ..domains.domain import Domain, Rows
 from ..domains.pairs import Pair
 from ..errors import OffdynError, check_format
 from ..types import Spec
@@ -179,22 +180,28 @@ def evaluate(
     starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
     domain = pairs.open_bodies(bodies, starts, threads, padded=padded)
     returns = np.zeros(lanes * per_lane)
-    running = np.arange(lanes * per_lane)
     stepped: list[np.ndarray] = []
     packed: list[np.ndarray] = []
-    while len(running):
-        observation = domain.observation.reshape(lanes, per_lane, -1)
-        actions = policies(observation).reshape(lanes * per_lane, -1)[running]
-        rows = domain.step(running, np.nan_to_num(actions))
+    for running, rows in _steps(domain, policies, lanes, per_lane):
         returns[running] += rows.reward
         if kept_rows:
             stepped.append(running)
             packed.append(pack(rows))
-        running = running[~(rows.terminated | rows.truncated | rows.diverged)]
     domain.close()
     by_lane = returns.reshape(lanes, per_lane)
     held_out = _selection(stepped, packed, kept_rows, lanes, target_episodes, per_lane) if kept_rows else None
     return Evaluation(by_lane[:, :target_episodes], by_lane[:, target_episodes:], held_out)
+
+
+def _steps(domain: Domain, policies: Policies, lanes: int, bodies: int) -> Iterator[tuple[np.ndarray, Rows]]:
+    """An episode of every body, `bodies` of each lane, stepped together: those that still run, and their rows."""
+    running = np.arange(lanes * bodies)
+    while len(running):
+        observation = pairs.seen_by(domain, running).reshape(lanes, bodies, -1)
+        actions = policies(observation).reshape(lanes * bodies, -1)[running]
+        rows = domain.step(running, np.nan_to_num(actions))
+        yield running, rows
+        running = running[~(rows.terminated | rows.truncated | rows.diverged)]
 
 
 def _evaluate_own(
@@ -229,15 +236,10 @@ def _play(
     returns = np.zeros((rounds, lanes * at_once))
     try:
         for episode in range(rounds):
-            running = np.arange(lanes * at_once)
-            while len(running):
-                observation = pairs.seen_by(domain, running).reshape(lanes, at_once, -1)
-                actions = policies(observation).reshape(lanes * at_once, -1)[running]
-                rows = domain.step(running, np.nan_to_num(actions))
+            for running, rows in _steps(domain, policies, lanes, at_once):
                 returns[episode, running] += rows.reward
                 stepped.append(running)
                 packed.append(pack(rows))
-                running = running[~(rows.terminated | rows.truncated)]
     finally:
         domain.close()
     return returns.reshape(rounds, lanes, at_once).swapaxes(0, 1).reshape(lanes, -1), stepped, packed
