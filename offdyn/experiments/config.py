@@ -77,7 +77,13 @@ class RunConfig:
         # Target episodes differ in length, and lanes share one clock: such a run has a cohort to itself.
         alone = self.name if self.schedule.target_mode == "episodic" else ""
         family = "any robot" if self.schedule.padded else pairs.family_of(self.task)
-        return repr((family, self.recipe.method.name, sorted(static.items()), alone))
+        method = self.recipe.method
+        return repr((family, method.program or method.name, sorted(static.items()), alone))
+
+
+def methods_of(runs: Iterable[RunConfig]) -> str:
+    """In words, for runs that share a program."""
+    return " and ".join(dict.fromkeys(run.method for run in runs))
 
 
 def _short(key: str, value: Any) -> str:

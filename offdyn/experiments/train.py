@@ -9,7 +9,7 @@ from ..cores import default_threads
 from ..errors import OffdynError
 from . import devices, offline, own_target, starts, wandb
 from .checkpoint import CohortFolder
-from .config import RunConfig, group, to_yaml
+from .config import RunConfig, group, methods_of, to_yaml
 from .memory import check_memory
 from .program_cache import keep_programs
 from .progress import Progress, Quiet
@@ -146,7 +146,8 @@ def _train_all(
     keep_programs(progress)
     try:
         for number, (folders, cohort) in enumerate(trainers, start=1):
-            runs = f"{len(folders)} runs of {folders[0].config.method}{devices.describe(len(folders))}"
+            methods = methods_of(folder.config for folder in folders)
+            runs = f"{len(folders)} runs of {methods}{devices.describe(len(folders))}"
             progress.say(f"cohort {number} of {len(trainers)}: {runs}")
             Trainer(folders, cohort, threads or default_threads(devices.beside_a_gpu()), progress, stop).run()
             done += folders

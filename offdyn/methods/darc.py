@@ -1,15 +1,17 @@
 """DARC: add to a source reward how much likelier the row's next state is in the target than in the source.
 
+DARC-weight: let the row count by as much instead; it is the variant with importance weights of Eysenbach et al.
+
 Eysenbach et al. 2021, "Off-Dynamics Reinforcement Learning: Training for Transfer with Domain Classifiers", algorithm
 1; Lyu et al. 2024, appendix "Implementation details", for the coefficients. Presets: docs/methods/darc.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 
 from ..fields import lanewise
-from ..types import Batch, Context
+from ..types import Array, Batch, Context
 from .method import Method, Notes, Preset
 from .parts import classifiers
 
@@ -34,6 +36,9 @@ ORIGINAL = {
     "tune_temperature": True,
     "temperature": 1.0,
 }
+WEIGHTED = {"penalty": 0.0, "weight_low": 1e-4, "weight_high": 1.0}
+# The original clips nothing. A row that weighs a million leaves the others none anyway, and the loss stays finite.
+UNCLIPPED = {"penalty": 0.0, "weight_low": 0.0, "weight_high": 1e6}
 PRESETS = {
     "paper": Preset(
         by_task={task: {"penalty": penalty} for task, penalty in PAPER_PENALTY.items()},
@@ -46,21 +51,42 @@ PRESETS = {
 @lanewise
 @dataclass(frozen=True)
 class Hyper(classifiers.Hyper):
-    """The classifiers' choices and the correction's weight."""
+    """The classifiers' choices and what their log ratio does to a source row."""
 
     penalty: float = 1.0  # beta: weight of the log ratio in the source reward
+    weight_low: float = 1.0  # the row counts as much as the ratio says, between these two
+    weight_high: float = 1.0
+
+
+def weights(log_ratio: Array, low: Array, high: Array) -> Array:
+    """[n]: p_target(s'|s, a) / p_source(s'|s, a), clipped."""
+    return jnp.clip(jnp.exp(log_ratio), low, high)
+
+
+def effective_share(weight: Array) -> Array:
+    """(sum w)^2 / (n sum w^2): 1 where all rows count alike, 1/n where one row is all that counts."""
+    share = weight / jnp.maximum(weight.max(), 1e-30)  # which the ratio does not notice, and squares stay finite
+    return jnp.square(share.mean()) / jnp.maximum(jnp.square(share).mean(), 1e-30)
 
 
 def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
-    """r <- r - penalty * gap, gap = log p_source(s'|s, a) - log p_target(s'|s, a); nothing before the warm-up ends."""
-    gap = -classifiers.log_ratio(source, ctx)
-    deducted = jnp.where(ctx.step >= ctx.hyper.warm_up, ctx.hyper.penalty * gap, 0.0)
+    """r <- r - penalty * gap, gap = log p_source(s'|s, a) - log p_target(s'|s, a); weight <- exp(-gap), clipped.
+
+    Nothing before the warm-up ends. DARC has all rows count alike, DARC-weight no penalty.
+    """
+    hyper: Hyper = ctx.hyper
+    log_ratio = classifiers.log_ratio(source, ctx)
+    begun = ctx.step >= hyper.warm_up
+    deducted = jnp.where(begun, -hyper.penalty * log_ratio, 0.0)
+    weight = jnp.where(begun, weights(log_ratio, hyper.weight_low, hyper.weight_high), 1.0)
     notes = {
         "reward penalty": deducted.mean(),
-        "dynamics gap": gap.mean(),
+        "dynamics gap": -log_ratio.mean(),
         "source reward size": jnp.abs(source.reward).mean(),
+        "mean weight of source rows": weight.mean(),
+        "effective sample size": effective_share(weight),
     }
-    return source._replace(reward=source.reward - deducted), notes
+    return source._replace(reward=source.reward - deducted, weight=weight), notes
 
 
 DARC = Method(
@@ -73,4 +99,11 @@ DARC = Method(
     init=classifiers.init,
     learn=classifiers.learn,
     correct=correct,
+)
+DARC_WEIGHT = replace(
+    DARC,
+    name="darc-weight",
+    summary="SAC on both domains, source rows weighted by the ratio of the dynamics",
+    presets={"paper": Preset(WEIGHTED), "original": Preset({**ORIGINAL, **UNCLIPPED})},
+    program=DARC.name,
 )

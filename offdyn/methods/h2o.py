@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ..fields import lanewise
 from ..learning.networks import Parameters
 from ..types import Array, Batch, Context
-from . import darc_weight
+from . import darc
 from .cql import diagnose
 from .cql_sac import SOURCE_SHARE
 from .method import Method, Preset
@@ -23,9 +23,11 @@ PRESETS = {"paper": Preset(), "printed": Preset({"conservatism": "expectation"})
 
 @lanewise
 @dataclass(frozen=True)
-class Hyper(Conservatism, darc_weight.Hyper):
+class Hyper(Conservatism, darc.Hyper):
     """DARC-weight's choices and the conservative term's; `warm_up` concerns the weights alone."""
 
+    penalty: float = 0.0
+    weight_low: float = 1e-4
     classifier_noise: float = 0.1  # the official code's, which the paper kept
     classifier_batch: int = 256
     weigh_conservatism: bool = False  # a row's weight multiplies its conservative term too
@@ -45,7 +47,7 @@ H2O = Method(
     presets=PRESETS,
     init=classifiers.init,
     learn=classifiers.learn,
-    correct=darc_weight.correct,
+    correct=darc.correct,
     critic_loss=critic_loss,
     diagnose=diagnose,
 )

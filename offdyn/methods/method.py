@@ -68,6 +68,7 @@ class Method:
     compares_domains: bool = False  # a run must then collect both
     pads: bool = False  # right also where `Spec.present` says that some entries only fill up
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"paper": Preset()})
+    program: str = ""  # the method whose Hyper and functions these are, where runs of both may share a program
     # The method's own networks.
     init: Callable[[jax.Array, Any, Spec], Any] = _init
     # Train them, given both replays.

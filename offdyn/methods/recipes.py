@@ -7,8 +7,7 @@ from typing import Any
 from ..errors import unknown
 from .cql import CQL
 from .cql_sac import CQL_SAC
-from .darc import DARC
-from .darc_weight import DARC_WEIGHT
+from .darc import DARC, DARC_WEIGHT
 from .h2o import H2O
 from .method import Method
 from .par import PAR

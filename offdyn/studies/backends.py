@@ -115,7 +115,7 @@ class Processes:
         try:
             while order.left and not (stop.wanted and not processes):
                 while not stop.wanted and len(processes) < self.workers and (job := order.next()) is not None:
-                    say(f"{job.id}: {len(job.runs)} runs of {job.runs[0].method}")
+                    say(f"{job.id}: {job.summary}")
                     processes[job.id] = _begin(job, environment)
                 if stop.wanted and not asked:
                     asked = True

@@ -28,7 +28,7 @@ from typing import Any
 import yaml
 
 from ..errors import OffdynError, check_format
-from ..experiments.config import RunConfig, from_yaml, to_yaml
+from ..experiments.config import RunConfig, from_yaml, methods_of, to_yaml
 from ..experiments.progress import Lines, Progress, Quiet
 from ..experiments.record import RunFolder
 from ..files import write_atomically
@@ -58,6 +58,10 @@ class Job:
     @property
     def id(self) -> str:
         return self.path.stem
+
+    @property
+    def summary(self) -> str:
+        return f"{len(self.runs)} runs of {methods_of(self.runs)}"
 
     @property
     def folder(self) -> Path:

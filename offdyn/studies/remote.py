@@ -72,7 +72,7 @@ def drive(
     try:
         while order.left and not (stop.wanted and not handles):
             while not stop.wanted and (job := order.next()) is not None:
-                say(f"{job.id}: {len(job.runs)} runs of {job.runs[0].method}")
+                say(f"{job.id}: {job.summary}")
                 hand_over(job)
             if stop.wanted and not asked:
                 asked = True

@@ -10,22 +10,22 @@ import pytest
 from offdyn.data.replay import Replay, unpack
 from offdyn.domains.tasks import resolve
 from offdyn.errors import OffdynError
-from offdyn.experiments.config import build
+from offdyn.experiments.config import build, group, methods_of
 from offdyn.learning.networks import Trained
-from offdyn.methods import darc, darc_weight
+from offdyn.methods import darc
 from offdyn.methods.parts import classifiers
 from offdyn.methods.parts.classifiers import Classifiers, Networks
 from offdyn.methods.recipes import METHODS
 from offdyn.types import Batch
 
 from ..learning.in_numpy import flat, forward, network, parameters
-from ..probes import HALF_FLIPPED, SAME, random_rows, small_spec
+from ..probes import HALF_FLIPPED, SAME, learn, programs_of, random_rows, short_run, small_spec
 from .classifier_probe import context, lane, lanes_of, trained, updated
 
 SPEC = small_spec(observation_size=3, action_size=2)
 HYPER = {
     "darc": darc.Hyper(classifier_widths=(6,), penalty=0.7, warm_up=100),
-    "darc-weight": darc_weight.Hyper(classifier_widths=(6,), warm_up=100, weight_low=0.3, weight_high=1.5),
+    "darc-weight": darc.Hyper(classifier_widths=(6,), penalty=0.0, warm_up=100, weight_low=0.3, weight_high=1.5),
 }
 every_method = pytest.mark.parametrize("method", HYPER)
 TASK = "walker-no-right-thigh"
@@ -144,7 +144,7 @@ def test_darcs_correction_goes_to_zero_where_there_is_no_shift_and_not_where_the
 
 
 def test_darc_weights_go_to_one_where_there_is_no_shift_and_not_where_there_is(course):
-    hyper = darc_weight.Hyper(classifier_widths=(32,), weight_high=10.0)
+    hyper = darc.Hyper(classifier_widths=(32,), penalty=0.0, weight_low=1e-4, weight_high=10.0)
     found = {}
     for name, (learned, fresh, _) in course.items():
         batch, notes = METHODS["darc-weight"].correct(fresh, context(learned, hyper, SAME.spec, step=hyper.warm_up))
@@ -173,7 +173,7 @@ def test_accuracies_are_chance_where_there_is_no_shift_and_sas_alone_is_better_w
 )
 def test_effective_sample_size_of_known_weights(weight, share):
     for unit in (1.0, 1e-6, 1e25):  # squares of the last overflow a float32
-        assert np.isclose(darc_weight.effective_share(unit * np.float32(weight)), share)
+        assert np.isclose(darc.effective_share(unit * np.float32(weight)), share)
 
 
 @pytest.mark.parametrize("task", PENALTIES)
@@ -193,8 +193,10 @@ def test_presets_are_as_the_page_says(method):
     original = {"rows": "source", "batch_size": 256, "classifier_batch": 256, "classifier_widths": (32,)}
     original |= {"tune_temperature": True, "temperature": 1.0, "join_same_noise": False}
     if method == "darc-weight":
-        paper |= {"weight_low": 1e-4, "weight_high": 1.0}
-        original |= {"weight_low": 0.0, "weight_high": 1e6}
+        paper |= {"penalty": 0.0, "weight_low": 1e-4, "weight_high": 1.0}
+        original |= {"penalty": 0.0, "weight_low": 0.0, "weight_high": 1e6}
+    else:
+        both |= {"weight_low": 1.0, "weight_high": 1.0}
     for preset, expected in (("paper", both | paper), ("original", both | original)):
         config, notices = build(TASK, method, preset)
         assert config.settings().items() >= expected.items()
@@ -216,6 +218,23 @@ def test_critics_learn_from_source_rows_alone_where_asked_but_both_domains_are_c
     assert build(TASK, method, settings={"rows": "source"})[0].schedule.rows == "source"
     with pytest.raises(OffdynError, match="compares the two domains"):
         build(TASK, method, settings={"rows": "source", "collects": "source"})
+
+
+def test_both_methods_share_a_program_and_each_learns_what_it_learns_alone():
+    shared = {"warm_up": 20, "classifier_noise": 0.3, "classifier_batch": 16, "batch_size": 16}
+    runs = [short_run(HALF_FLIPPED, method, **shared) for method in HYPER]
+    assert len(group(runs)) == 1
+    assert methods_of(runs) == "darc and darc-weight"
+    rows = [random_rows(HALF_FLIPPED, role, 200, seed=1)[None] for role in ("source", "target")]
+
+    def learned(runs: list[Any]) -> list[np.ndarray]:
+        programs, lanes = programs_of(runs, updates=60)
+        lanes = learn(programs, lanes, runs, *(np.repeat(r, len(runs), axis=0) for r in rows), calls=1)
+        return [flat(array[lane] for array in lanes.agent.critic.value) for lane in range(len(runs))]
+
+    together, alone = learned(runs), [learned([run])[0] for run in runs]
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+    assert np.abs(together[0] - together[1]).max() > 1e-3
 
 
 def test_unclipped_weights_of_rows_that_cannot_be_stay_finite():
