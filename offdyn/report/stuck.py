@@ -16,7 +16,6 @@ RULE = (
     "run itself reached before its first update, or with every episode within 2 % of the 1000 that a robot which is "
     "paid for being alive gets for standing still."
 )
-WAY = 0.25  # from the low reference to what is known to be possible; below it a run has not begun to walk
 STILL = 0.02  # how near to it counts: those that stand have 999 to 1013
 
 
@@ -25,10 +24,11 @@ def stuck_below(comparison: Comparison, row: Row) -> float:
     if (known := BY_ROBOT.get(row.task.split("-")[0])) is not None:
         return known
     if (ours := reference(row.task, "measured")) is not None:
-        return ours[0] + WAY * (ours[1] - ours[0])
+        low, high = ours
+        return stuck_level([high], low)
     finals = [cell.finals for cell in comparison.cells if cell.row == row and len(cell.finals)]
     low, _ = reference(row.task) or (0.0, None)
-    return stuck_level(np.concatenate(finals), low, WAY) if finals else 0.0
+    return stuck_level(np.concatenate(finals), low) if finals else 0.0
 
 
 def stuck(cell: Cell, level: float) -> np.ndarray:

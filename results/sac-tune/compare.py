@@ -1,4 +1,4 @@
-"""Prints the table and draws curves.png, PAR and SAC-tar as far beside it: python results/sac-tune/compare.py"""
+"""Prints the table (SAC-tar-10 too) and draws curves.png, PAR beside SAC-tune: python results/sac-tune/compare.py"""
 
 import csv
 from collections import defaultdict

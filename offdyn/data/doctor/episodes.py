@@ -107,7 +107,7 @@ def _surely(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
     """(dead, alive) [n] bool: what the next observation shows, whichever way it was rounded."""
     assert subject.spec is not None
     after = subject.dataset.next_observation
-    said = [np.asarray(subject.spec.is_terminal(after * factor)) for factor in (1 - NUDGE, 1.0, 1 + NUDGE)]
+    said = [np.asarray(subject.spec.ends(after * factor)) for factor in (1 - NUDGE, 1.0, 1 + NUDGE)]
     dead, alive = np.logical_and.reduce(said), ~np.logical_or.reduce(said)
     if subject.task is not None:  # a clipped velocity may have been one that ends the episode
         alive &= subject.simulable

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from ...data.replay import Replay
 from ...learning.networks import Layout, Parameters, Trained, descend, fresh
+from ...learning.sac import pair_inputs
 from ...types import Array, Batch, Context, Spec
 from . import scaling
 from .scaling import Scale
@@ -48,9 +49,8 @@ def init(key: jax.Array, hyper: Any, spec: Spec) -> Ensemble:
         arrays.append(drawn.reshape(-1, rows, columns) / (2 * math.sqrt(rows)))
         arrays.append(jnp.zeros((hyper.members, columns)))
         start += rows * columns
-    if spec.present is not None:
-        inputs = jnp.concatenate((spec.present.observation, spec.present.action))
-        arrays[0] = arrays[0] * inputs[:, None] * jnp.sqrt(sizes[0] / inputs.sum())
+    if (seen := pair_inputs(spec)) is not None:
+        arrays[0] = arrays[0] * seen.present[:, None] * jnp.sqrt(sizes[0] / seen.present.sum())
         arrays[-2] = arrays[-2] * jnp.tile(own_outcomes(spec), 2)
     return Ensemble(fresh(tuple(arrays)), scaling.no_scale(sizes[0]))
 
