@@ -1,15 +1,18 @@
 """How figures look: colours, panels side by side with one legend, as a file to print and as pictures for the page."""
 
 import io
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 # Okabe and Ito's colours, told apart by the colour-blind too, with grey for yellow, which is too pale for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.5), (6, 1.5, 1.2, 1.5))
+PAIRS = len(COLOURS) * len(DASHES)
 PANEL = (4.4, 3.1)  # inches, on the page
 PRINTED = (2.75, 2.0)  # inches, in a file that stands as wide as a page of text: smaller, so that its letters are not
 LETTER = 0.07  # inches, about
@@ -48,12 +51,15 @@ class Figure:
     names: Sequence[str] = ()  # where panels have a line for each of some names, the same in all
 
 
-def styles(labels: Sequence[str]) -> dict[str, Style]:
-    return {
-        # Where colours begin again, dashes are one further: a pair comes back after 32 columns only.
-        label: Style(label, COLOURS[index % len(COLOURS)], DASHES[(index + index // len(COLOURS)) % len(DASHES)])
-        for index, label in enumerate(labels)
-    }
+def styles(labels: Sequence[str], known: Mapping[str, Style] = MappingProxyType({})) -> dict[str, Style]:
+    """For each the look it is known by, or else one in a colour that none of these is known by, while there are any."""
+    kept = [known[label] for label in labels if label in known]
+    colours = {style.colour for style in kept}
+    # Where colours begin again, dashes are one further: a pair comes back after 32 columns only.
+    pairs = [(COLOURS[n % len(COLOURS)], DASHES[(n + n // len(COLOURS)) % len(DASHES)]) for n in range(PAIRS)]
+    pairs.sort(key=lambda pair: pair[0] in colours)  # in order otherwise
+    left = itertools.cycle([pair for pair in pairs if pair not in {(style.colour, style.dashes) for style in kept}])
+    return {label: known[label] if label in known else Style(label, *next(left)) for label in labels}
 
 
 def columns_for(panels: int) -> int:

@@ -11,7 +11,7 @@ from .cells import Cell, Comparison, Row
 from .costs import drawable
 from .drawing import Figure, Panel, Style, styles
 from .finals import finals
-from .parts import Part, par_first, parts
+from .parts import Part, looks, parts
 from .results import shared_scores
 from .runs import Run
 from .statistics import mean
@@ -37,7 +37,7 @@ def learning_curves(part: Part) -> Figure | None:
         "is in no mean. A level line without a curve: final return of a method that does not learn in the target."
     )
     title, unit = f"Learning curves{part.about}", "return in the target"
-    return _over_time(part.comparison, "target_return_mean", f"curves{part.ending}", title, unit, caption)
+    return _over_time(part, "target_return_mean", f"curves{part.ending}", title, unit, caption)
 
 
 def corrections(comparison: Comparison) -> Figure | None:
@@ -46,7 +46,9 @@ def corrections(comparison: Comparison) -> Figure | None:
         "Mean deduction from the reward of a source row; methods that deduct nothing are not shown. Lines as above."
     )
     title, unit = "The correction over time", "deducted per source row"
-    return _over_time(comparison, "penalty_mean", "correction", title, unit, caption, _deducts)
+    deducting = tuple(cell for cell in comparison.cells if any(map(_deducts, cell.runs)))
+    part = Part(comparison, Comparison(comparison.kind, deducting))
+    return _over_time(part, "penalty_mean", "correction", title, unit, caption)
 
 
 def _deducts(run: Run) -> bool:
@@ -54,27 +56,17 @@ def _deducts(run: Run) -> bool:
     return bool(np.any(np.nan_to_num(values) != 0))
 
 
-def _over_time(
-    comparison: Comparison,
-    column: str,
-    name: str,
-    title: str,
-    unit: str,
-    caption: str,
-    wanted: Callable[[Run], bool] = lambda run: True,
-) -> Figure | None:
-    look = styles(par_first(comparison))
+def _over_time(part: Part, column: str, name: str, title: str, unit: str, caption: str) -> Figure | None:
+    look, kind = looks(part), part.comparison.kind
     panels, used = [], set[str]()
-    for row in comparison.rows:
-        cells = [c for label in look if (c := comparison.cell(row, label)) and any(map(wanted, c.runs))]
+    for row in part.comparison.rows:
+        cells = [cell for label in look if (cell := part.comparison.cell(row, label))]
         cells = [cell for cell in cells if any(len(run.column(column)) for run in cell.runs)]
         if cells:
             used |= {cell.label for cell in cells}
             panels.append(Panel(row.name, _curves_on(cells, look, column, unit)))
     legend = [style for label, style in look.items() if label in used]
-    if not panels:
-        return None
-    return Figure(f"{comparison.kind}-{name}", f"{title}, {comparison.kind} source", caption, panels, legend)
+    return Figure(f"{kind}-{name}", f"{title}, {kind} source", caption, panels, legend) if panels else None
 
 
 def _curves_on(cells: Sequence[Cell], look: dict[str, Style], column: str, unit: str) -> Callable[[Any], None]:
@@ -121,7 +113,7 @@ def profiles(comparison: Comparison) -> Figure | None:
     by_label = shared_scores(comparison)
     if len(by_label) < 2:
         return None
-    look = styles(par_first(parts(comparison)[0].comparison))
+    look = looks(parts(comparison)[0])
     thresholds = np.linspace(0.0, max(100.0, *(s.max() for scores in by_label.values() for s in scores.values())), 101)
 
     def draw(axes: Any) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 
 from .bootstrap import estimate
 from .cells import Cell, Row
-from .drawing import Figure, Panel, Style, styles
-from .parts import Part, par_first
+from .drawing import Figure, Panel, Style
+from .parts import Part, looks
 from .statistics import mean
 from .stuck import RULE, stuck, stuck_below
 
@@ -18,7 +18,7 @@ SPREAD = 0.5  # of a line's height, over which its seeds lie one above the other
 def finals(part: Part) -> Figure | None:
     """Final return of every column, a panel for each task."""
     comparison = part.comparison
-    look = styles(par_first(comparison))
+    look = looks(part)
     rows = [row for row in comparison.rows if any(len(c.finals) for c in comparison.cells if c.row == row)]
     if not rows:
         return None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .cells import Cell, Comparison
+from .drawing import Style, styles
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,13 @@ def _is_plain(cell: Cell) -> bool:
     return cell.label in (cell.method, f"{cell.method}, preset {cell.preset}")
 
 
+def looks(part: Part) -> dict[str, Style]:
+    """Of a part's columns, PAR's in front: a method as it comes looks the same in every figure."""
+    usual = styles(par_first(parts(part.whole)[0].comparison))
+    return styles(par_first(part.comparison), usual)
+
+
 def par_first(comparison: Comparison) -> list[str]:
-    """Columns with PAR's in front, so that these look the same in every figure."""
+    """Columns with PAR's in front."""
     of = {cell.label: cell.method for cell in comparison.cells}
     return sorted(comparison.labels, key=lambda label: (of[label] != "par", not label.startswith("par")))

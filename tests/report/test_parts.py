@@ -9,8 +9,9 @@ import pytest
 from offdyn.errors import OffdynError
 from offdyn.report.brief import in_short
 from offdyn.report.cells import compare
-from offdyn.report.drawing import columns_for
-from offdyn.report.parts import parts
+from offdyn.report.drawing import COLOURS, columns_for
+from offdyn.report.figures import corrections
+from offdyn.report.parts import looks, parts
 from offdyn.report.results import scores, shared_scores
 from offdyn.report.runs import gather
 from offdyn.report.tables import markdown
@@ -68,6 +69,24 @@ def test_variants_stand_in_a_part_of_their_own_beside_the_method_as_it_comes(tmp
     assert variants.comparison.labels == ["par", "par, penalty 0"]
     assert [row.task for row in variants.comparison.rows] == ["ant-short-feet"]
     assert {len(tasks) for tasks in shared_scores(comparison).values()} == {2}  # not the one that variants have
+
+
+def test_a_method_as_it_comes_looks_the_same_in_every_figure_and_no_variant_has_its_colour(tmp_path: Path) -> None:
+    for method in ("sac-tar", "par-b", "par"):
+        make_seeds(tmp_path, PAR, method=method)
+    for penalty in range(7):
+        make_seeds(tmp_path, PAR, penalty=float(penalty))
+    (comparison,) = compare(gather([tmp_path]))
+    main, variants = (looks(part) for part in parts(comparison))
+    correction = corrections(comparison)
+    assert correction is not None
+    deducts = {style.label: style for style in correction.legend}
+    assert {"par", "par-b", "par, penalty 6"} <= deducts.keys()
+    assert main["par"] == variants["par"] == deducts["par"]
+    assert main["par-b"] == deducts["par-b"]
+    for drawn in (variants, deducts):
+        assert len({style.colour for style in drawn.values()}) == min(len(drawn), len(COLOURS))
+        assert len({(style.colour, style.dashes) for style in drawn.values()}) == len(drawn)
 
 
 def test_a_study_of_one_setting_alone_is_one_part(tmp_path: Path) -> None:
