@@ -1,20 +1,19 @@
 """Draws curves.png and prints the table, par-paper's runs beside these: python results/par-again/figure.py"""
 
 import json
+import sys
 from itertools import combinations
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 from offdyn.report.runs import read_run
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from every_seed import curves_of, draw
+
 HERE = Path(__file__).parent
 FIRST, AGAIN = HERE.parent / "par-paper", HERE
-COLOURS = {FIRST: "#0072B2", AGAIN: "#D55E00"}  # colour-blind safe (Okabe and Ito)
 COLUMNS = {"target_return_mean": "return in the target", "reward_penalty": "deducted per source row"}
 REDRAWN = 100_000
 
@@ -50,32 +49,20 @@ def print_table(tasks: list[str]) -> None:
     )
     size = len(finals(AGAIN, tasks[0]))
     gap = scores[:, -size:].mean() - scores[:, :-size].mean()
-    draw = np.random.default_rng(0)
-    shuffled = (draw.permuted(scores, axis=1) for _ in range(REDRAWN))
+    redraw = np.random.default_rng(0)
+    shuffled = (redraw.permuted(scores, axis=1) for _ in range(REDRAWN))
     as_far = sum(abs(some[:, -size:].mean() - some[:, :-size].mean()) >= abs(gap) for some in shuffled)
     print(f"\nover all tasks, normalised: {gap:+.1f} points; as far apart by chance: {as_far / REDRAWN:.2f}")
-
-
-def draw_curves(tasks: list[str]) -> None:
-    figure, axes = plt.subplots(len(COLUMNS), len(tasks), figsize=(20, 6), sharex=True, layout="constrained")
-    for panels, task in zip(axes.T, tasks, strict=True):
-        for panel, name in zip(panels, COLUMNS, strict=True):
-            for folder, colour in COLOURS.items():
-                for run in map(read_run, runs(folder, task)):
-                    panel.plot(run.column("source_steps") / 1e3, run.column(name), color=colour, linewidth=1, alpha=0.8)
-                panel.plot([], color=colour, label=folder.name)
-        panels[0].set_title(task, fontsize=10)
-        panels[-1].set(yscale="log", xlabel="source steps, thousands")
-    for panel, shown in zip(axes[:, 0], COLUMNS.values(), strict=True):
-        panel.set_ylabel(shown)
-    axes[0, 0].legend(fontsize=8)
-    figure.savefig(HERE / "curves.png", dpi=75)
 
 
 def main() -> None:
     tasks = sorted({run.name.partition(".")[0] for run in HERE.glob("*.par.paper.seed-*")})
     print_table(tasks)
-    draw_curves(tasks)
+    curves = {
+        task: {folder.name: curves_of([*map(read_run, runs(folder, task))], COLUMNS) for folder in (FIRST, AGAIN)}
+        for task in tasks
+    }
+    draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("reward_penalty",))
 
 
 if __name__ == "__main__":

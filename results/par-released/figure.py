@@ -1,17 +1,17 @@
 """Draws curves.png and prints the tables, preset `paper` beside it: python results/par-released/figure.py"""
 
 import csv
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 from offdyn.report.runs import read_run
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from every_seed import Curve, curves_of, draw
 
 HERE = Path(__file__).parent
 PAPER = ("par-paper", "par-ant", "par-again")
@@ -22,8 +22,6 @@ COLUMNS = {
     "reward_penalty": "deducted per source row",
     "mean_value": "mean value",
 }
-COLOURS = {"paper": "#0072B2", "released": "#D55E00"}  # colour-blind safe (Okabe and Ito)
-Curve = Mapping[str, np.ndarray]
 
 
 def unfinished() -> dict[str, list[Curve]]:
@@ -41,7 +39,7 @@ def unfinished() -> dict[str, list[Curve]]:
 
 def whole(task: str, preset: str, folders: Sequence[str]) -> list[Curve]:
     paths = [path for name in folders for path in sorted((HERE.parent / name).glob(f"{task}.par.{preset}.seed-*"))]
-    return [{name: run.column(name) for name in ("source_steps", *COLUMNS)} for run in map(read_run, paths)]
+    return curves_of([*map(read_run, paths)], COLUMNS)
 
 
 def as_far_as(end: int, curves: list[Curve]) -> list[Curve]:
@@ -72,24 +70,6 @@ def print_table(curves: Mapping[str, Mapping[str, list[Curve]]], end: int) -> No
         print(f"| {' | '.join(cells)} |")
 
 
-def draw(curves: Mapping[str, Mapping[str, list[Curve]]]) -> None:
-    figure, axes = plt.subplots(len(COLUMNS), len(curves), figsize=(24, 8), sharex=True, layout="constrained")
-    for panels, (task, presets) in zip(axes.T, curves.items(), strict=True):
-        for panel, name in zip(panels, COLUMNS, strict=True):
-            for preset, some in presets.items():
-                for curve in some:
-                    panel.plot(curve["source_steps"] / 1e3, curve[name], color=COLOURS[preset], linewidth=1, alpha=0.8)
-                panel.plot([], color=COLOURS[preset], label=preset)
-            if name != "target_return_mean":
-                panel.set_yscale("log")
-        panels[0].set_title(task, fontsize=10)
-        panels[-1].set_xlabel("source steps, thousands")
-    for panel, shown in zip(axes[:, 0], COLUMNS.values(), strict=True):
-        panel.set_ylabel(shown)
-    axes[0, 0].legend(fontsize=8)
-    figure.savefig(HERE / "curves.png", dpi=70)
-
-
 def main() -> None:
     curves = {
         task: {"paper": whole(task, "paper", PAPER), "released": whole(task, "released", [HERE.name]) + rest}
@@ -97,7 +77,7 @@ def main() -> None:
     }
     for end in ENDS:
         print_table(curves, end)
-    draw(curves)
+    draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("reward_penalty", "mean_value"))
 
 
 if __name__ == "__main__":

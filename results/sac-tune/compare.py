@@ -1,79 +1,63 @@
-"""Prints the table (SAC-tar-10 too) and draws curves.png, PAR beside SAC-tune: python results/sac-tune/compare.py"""
+"""Prints the tables and draws curves.png, PAR beside SAC-tune: python results/sac-tune/compare.py"""
 
 import csv
+import sys
 from collections import defaultdict
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 from offdyn.report.runs import gather
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from every_seed import Curve, curves_of, draw
+
 HERE = Path(__file__).parent
 BESIDE = {
-    "PAR, `paper`": ("par-paper", "par-ant"),
-    "PAR, `released`": ("par-released",),
+    "PAR, paper": ("par-paper", "par-ant"),
+    "PAR, released": ("par-released",),
     "sac-tar-10": ("sac-tar-10",),
 }
-COLOURS = {"sac-tune": "#009E73", "PAR, `paper`": "#0072B2", "PAR, `released`": "#D55E00"}  # Okabe and Ito
-LAST = (85_000, 90_000, 95_000)  # target steps at which all of them were evaluated
-Curve = tuple[np.ndarray, np.ndarray]  # target steps, mean return of ten episodes
+COLUMNS = {"target_return_mean": "return in the target"}
+ONCE = (85_000, 90_000, 95_000)  # target steps: the last evaluations of the unfinished runs
 
 
-def of_sac_tune() -> dict[str, list[Curve]]:
-    """By task, a curve for each seed."""
-    points: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+def once() -> dict[str, list[Curve]]:
+    """By task, the curves of the runs that were not finished."""
+    rows: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
     for row in csv.DictReader((HERE / "part-length.csv").open()):
-        points[row["task"], row["seed"]].append((float(row["target_steps"]), float(row["target_return_mean"])))
+        rows[row["task"], row["seed"]].append(row)
     curves: dict[str, list[Curve]] = defaultdict(list)
-    for (task, _), mine in points.items():
-        steps, returns = np.array(mine).T
-        curves[task].append((steps, returns))
+    for (task, _), mine in sorted(rows.items()):
+        curves[task].append({name: np.array([float(row[name]) for row in mine]) for name in ("target_steps", *COLUMNS)})
     return curves
 
 
-def of_folders(folders: tuple[str, ...]) -> dict[str, list[Curve]]:
-    curves: dict[str, list[Curve]] = defaultdict(list)
-    for run in gather([HERE.parent / name for name in folders]):
-        curves[run.task].append((run.column("target_steps"), run.column("target_return_mean")))
-    return curves
+def listed(values: list[float]) -> str:
+    return ", ".join(f"{value:.0f}" for value in values)
 
 
 def late(curve: Curve) -> float:
-    """The mean of the last evaluations that all runs have."""
-    steps, returns = curve
-    return float(np.mean([returns[steps == step].item() for step in LAST]))
+    return float(curve["target_return_mean"][np.isin(curve["target_steps"], ONCE)].mean())
 
 
 def main() -> None:
-    curves = {"sac-tune": of_sac_tune()} | {name: of_folders(folders) for name, folders in BESIDE.items()}
-    tasks = list(curves["sac-tune"])
-    for task in tasks:
-        at_first = ", ".join(f"{returns[0]:.0f}" for _, returns in curves["sac-tune"][task])
-        cells = [task, at_first]
-        for name, by_task in curves.items():
-            returns = [late(curve) for curve in by_task[task]]
-            listed = [", ".join(f"{value:.0f}" for value in returns)] if name == "sac-tune" else []
-            cells += [*listed, f"{np.mean(returns):.0f}"]
-        print(f"| {' | '.join(cells)} |")
-
-    figure, axes = plt.subplots(2, len(tasks) // 2, figsize=(16, 6.5), sharex=True, layout="constrained")
-    for panel, task in zip(axes.T.flat, tasks, strict=True):
-        for name, colour in COLOURS.items():
-            for steps, returns in curves[name][task]:
-                panel.plot(steps / 1e3, returns, color=colour, linewidth=0.8 if name != "sac-tune" else 1.6)
-        panel.set_title(task, fontsize=10)
-    for panel in axes[-1]:
-        panel.set_xlabel("target steps, thousands")
-    for panel in axes[:, 0]:
-        panel.set_ylabel("return in the target")
-    for name, colour in COLOURS.items():
-        axes[0, 0].plot([], color=colour, label=name.replace("`", ""))
-    axes[0, 0].legend()
-    figure.savefig(HERE / "curves.png", dpi=70)
+    folders = {"sac-tune": (HERE.name,), **BESIDE}
+    runs = {kind: gather([HERE.parent / name for name in names]) for kind, names in folders.items()}
+    before, curves = once(), {}
+    for task in sorted(before):
+        mine = {kind: [run for run in some if run.task == task] for kind, some in runs.items()}
+        finals = {kind: [run.final["final_mean"] for run in some] for kind, some in mine.items()}
+        drawn = {kind: curves_of(some, COLUMNS) for kind, some in mine.items()}
+        at_first = [curve["target_return_mean"][0] for curve in drawn["sac-tune"]]
+        means = [f"{np.mean(some):.0f}" for some in finals.values()]
+        cells = [task, listed(at_first), listed(finals["sac-tune"]), *means]
+        print(
+            f"| {' | '.join(cells)} |  {listed([*map(late, drawn['sac-tune'])])} | {listed([*map(late, before[task])])}"
+        )
+        del drawn["sac-tar-10"]
+        curves[task] = {**drawn, "sac-tune, once before": before[task]}
+    draw(HERE / "curves.png", curves, COLUMNS, over="target_steps", faint=("PAR, paper", "PAR, released"))
 
 
 if __name__ == "__main__":

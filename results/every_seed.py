@@ -1,0 +1,60 @@
+"""Draws the curves of every seed of several kinds of runs: a panel for each task and each column of the curves."""
+
+import itertools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from offdyn.report.drawing import COLOURS
+from offdyn.report.runs import Run
+
+Curve = Mapping[str, np.ndarray]
+STEPS = {"source_steps": "source steps, thousands", "target_steps": "target steps, thousands"}
+
+
+def curves_of(runs: Sequence[Run], columns: Collection[str]) -> list[Curve]:
+    return [{name: run.column(name) for name in (*STEPS, *columns)} for run in runs]
+
+
+def draw(
+    out: Path,
+    curves: Mapping[str, Mapping[str, Sequence[Curve]]],
+    columns: Mapping[str, str],
+    *,
+    over: str = "source_steps",
+    logarithmic: Collection[str] = (),
+    faint: Collection[str] = (),
+) -> None:
+    """`curves` by task and kind; `columns` by name, with what stands beside the axis; `faint` are kinds.
+
+    A row of panels for each column; one column alone has its tasks in two rows.
+    """
+    lines = len(columns) if len(columns) > 1 else 2
+    wide = math.ceil(len(curves) * len(columns) / lines)
+    size = max(14, 1 + 2.8 * wide), 1 + 2.5 * lines  # inches
+    figure, axes = plt.subplots(lines, wide, figsize=size, sharex=True, squeeze=False, layout="constrained")
+    of_a_task = axes.T if len(columns) > 1 else axes.reshape(-1, 1)
+    for panels, (task, kinds) in zip(of_a_task, curves.items(), strict=True):
+        for panel, name in zip(panels, columns, strict=True):
+            for (kind, some), colour in zip(kinds.items(), COLOURS, strict=False):
+                style: Any = {"color": colour, "linewidth": 1, "alpha": 0.35 if kind in faint else 0.9}
+                for curve in some:
+                    known = np.isfinite(curve[name])
+                    panel.plot(curve[over][known] / 1e3, curve[name][known], **style)
+                panel.plot([], color=colour, label=kind)
+            if name in logarithmic:
+                panel.set_yscale("log")
+        panels[0].set_title(task, fontsize=9)
+    for panel in axes[-1]:
+        panel.set_xlabel(STEPS[over])
+    for panel, shown in zip(axes[:, 0], itertools.cycle(columns.values()), strict=False):
+        panel.set_ylabel(shown)
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(out, dpi=70)
