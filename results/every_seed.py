@@ -11,6 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from offdyn.report.drawing import COLOURS
 from offdyn.report.runs import Run
@@ -31,7 +32,7 @@ def draw(
     over: str = "source_steps",
     logarithmic: Collection[str] = (),
     faint: Collection[str] = (),
-) -> None:
+) -> Figure:
     """`curves` by task and kind; `columns` by name, with what stands beside the axis; `faint` are kinds.
 
     A row of panels for each column; one column alone has its tasks in two rows.
@@ -58,3 +59,4 @@ def draw(
         panel.set_ylabel(shown)
     axes[0, 0].legend(fontsize=8)
     figure.savefig(out, dpi=70)
+    return figure

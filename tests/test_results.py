@@ -1,5 +1,6 @@
 """What results/ publishes: runs come in whole and finished, and the pages say what the files beside them say."""
 
+import runpy
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from offdyn.report.runs import gather
 
 from .report.made_up import make_run, make_seeds
 
@@ -20,7 +23,7 @@ def scripts() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(RESULTS)
         yield import_module
-        for name in ("about", "contents", "index", "keep"):
+        for name in ("about", "contents", "every_seed", "index", "keep"):
             sys.modules.pop(name, None)
 
 
@@ -170,3 +173,34 @@ def test_the_report_on_all_results_finds_nothing_damaged_and_no_run_twice(tmp_pa
     assert len(keys) == len(set(keys))
     apart = [folder for folder in contents.by_folder() if contents.about.read(folder).apart]
     assert RESULTS / "engine-check" in apart
+
+
+@pytest.mark.parametrize("script", ["controls/figure", "darc/compare", "par-again/figure", "sac-tune/compare"])
+def test_a_page_shows_the_tables_that_its_script_prints_from_the_runs_beside_it(
+    script: str, scripts: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = []
+    monkeypatch.setattr(scripts("every_seed"), "draw", lambda out, *_, **__: drawn.append(out))
+    monkeypatch.setattr(sys, "path", [*sys.path])  # which the script adds to
+    runpy.run_path(str(RESULTS / f"{script}.py"), run_name="__main__")
+    page = ((RESULTS / script).parent / "README.md").read_text()
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert rows
+    assert [row for row in rows if row not in page.replace("**", "").splitlines()] == []
+    assert [f"]({path.name})" in page for path in drawn] == [True]
+
+
+def test_every_seed_of_every_kind_is_drawn_where_it_has_numbers(scripts: Any, tmp_path: Path) -> None:
+    make_seeds(tmp_path / "runs", [1.0, 2.0])
+    every_seed = scripts("every_seed")
+    columns = {"target_return_mean": "return", "penalty_mean": "deducted"}
+    runs = gather([tmp_path / "runs"])
+    curves = {"hopper-big-head": {"par": every_seed.curves_of(runs, columns), "none": []}}
+    curves["hopper-big-head"]["par"][0]["penalty_mean"][1] = float("nan")
+    figure = every_seed.draw(
+        tmp_path / "curves.png", curves, columns, over="target_steps", logarithmic=["penalty_mean"]
+    )
+    returns, deducted = (axes.get_lines() for axes in figure.axes)
+    assert [len(line.get_xdata()) for line in returns] == [5, 5, 0, 0]  # two seeds, and a key for each kind
+    assert [len(line.get_xdata()) for line in deducted] == [4, 5, 0, 0]
+    assert (tmp_path / "curves.png").stat().st_size > 0

@@ -50,14 +50,14 @@ def print_row(task: str, kind: str, runs: list[Run]) -> None:
         f"{np.mean([np.nanmax(each) for each in deducted]):.2g}, {np.mean([each[-1] for each in deducted]):.2g}"
     )
     cells.append(f"{min(highest):,.0f} to {max(highest):,.0f}")
-    print(f"| {' | '.join(cells)} |")
+    print(f"| {' | '.join(cells).lstrip()} |")
 
 
 def main() -> None:
     runs = {task: runs_of(task) for task in TASKS}
     for task, kinds in runs.items():
         for kind, some in kinds.items():
-            print_row(task, kind, some)
+            print_row(task if kind == "PAR" else "", kind, some)
     curves = {task: {kind: curves_of(some, COLUMNS) for kind, some in kinds.items()} for task, kinds in runs.items()}
     draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("reward_penalty", "mean_value"), faint=("PAR",))
 

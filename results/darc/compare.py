@@ -59,10 +59,6 @@ def print_gaps(task: str, darc: list[Run], weight: list[Run]) -> None:
         cells += [listed([function(run, "dynamics_gap") for run in some], ".2g") for function in (soon, late)]
     cells += [listed([function(run, "penalty_mean") for run in darc], ".2g") for function in (soon, late)]
     cells += [listed([function(run, "source_reward_size") for run in darc], ".2g") for function in (soon, late)]
-    for some in (darc, weight):
-        cells.append(
-            ", ".join(f"{late(run, 'target_return_mean'):.0f}/{late(run, 'source_return_mean'):.0f}" for run in some)
-        )
     print(f"| {' | '.join(cells)} |")
 
 

@@ -44,19 +44,18 @@ def late(curve: Curve) -> float:
 def main() -> None:
     folders = {"sac-tune": (HERE.name,), **BESIDE}
     runs = {kind: gather([HERE.parent / name for name in names]) for kind, names in folders.items()}
-    before, curves = once(), {}
+    before, curves, twice = once(), {}, []
     for task in sorted(before):
         mine = {kind: [run for run in some if run.task == task] for kind, some in runs.items()}
         finals = {kind: [run.final["final_mean"] for run in some] for kind, some in mine.items()}
         drawn = {kind: curves_of(some, COLUMNS) for kind, some in mine.items()}
         at_first = [curve["target_return_mean"][0] for curve in drawn["sac-tune"]]
         means = [f"{np.mean(some):.0f}" for some in finals.values()]
-        cells = [task, listed(at_first), listed(finals["sac-tune"]), *means]
-        print(
-            f"| {' | '.join(cells)} |  {listed([*map(late, drawn['sac-tune'])])} | {listed([*map(late, before[task])])}"
-        )
+        print(f"| {' | '.join([task, listed(at_first), listed(finals['sac-tune']), *means])} |")
+        twice.append([task, *(listed([*map(late, some)]) for some in (drawn["sac-tune"], before[task]))])
         del drawn["sac-tar-10"]
         curves[task] = {**drawn, "sac-tune, once before": before[task]}
+    print(*(f"| {' | '.join(row)} |" for row in twice), sep="\n")
     draw(HERE / "curves.png", curves, COLUMNS, over="target_steps", faint=("PAR, paper", "PAR, released"))
 
 
