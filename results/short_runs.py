@@ -14,6 +14,7 @@ COLUMNS = (
     "target_steps",
     "target_return_mean",
     "source_return_mean",
+    "penalty_mean",
     "mean_value",
     "critic_loss",
     "entropy",
