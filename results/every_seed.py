@@ -1,8 +1,10 @@
 """Draws the curves of every seed of several kinds of runs: a panel for each task and each column of the curves."""
 
+import csv
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,22 @@ def curves_of(runs: Sequence[Run], columns: Collection[str]) -> list[Curve]:
     return [{name: run.column(name) for name in (*STEPS, *columns)} for run in runs]
 
 
+def curves_in(table: Path, columns: Collection[str]) -> dict[str, list[Curve]]:
+    """By task, those of a table that `short_runs.py` writes: runs that are not kept one by one."""
+    rows: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    for row in csv.DictReader(table.open()):
+        rows[row["task"], row.get("set", ""), row["seed"]].append(row)
+    curves: dict[str, list[Curve]] = defaultdict(list)
+    for (task, *_), mine in sorted(rows.items()):
+        names = [name for name in (*STEPS, *columns) if name in mine[0]]
+        curves[task].append({name: np.array([float(row[name] or "nan") for row in mine]) for name in names})
+    return curves
+
+
+def listed(values: Iterable[float], form: str = ".0f") -> str:
+    return ", ".join(f"{value:{form}}" for value in values)
+
+
 def draw(
     out: Path,
     curves: Mapping[str, Mapping[str, Sequence[Curve]]],
@@ -39,7 +57,7 @@ def draw(
     """
     lines = len(columns) if len(columns) > 1 else 2
     wide = math.ceil(len(curves) * len(columns) / lines)
-    size = max(14, 1 + 2.8 * wide), 1 + 2.5 * lines  # inches
+    size = max(8, 1 + 3.2 * wide), 1 + 2.5 * lines  # inches
     figure, axes = plt.subplots(lines, wide, figsize=size, sharex=True, squeeze=False, layout="constrained")
     of_a_task = axes.T if len(columns) > 1 else axes.reshape(-1, 1)
     for panels, (task, kinds) in zip(of_a_task, curves.items(), strict=True):

@@ -182,7 +182,7 @@ def evaluate(
     returns = np.zeros(lanes * per_lane)
     stepped: list[np.ndarray] = []
     packed: list[np.ndarray] = []
-    for running, rows in _steps(domain, policies, lanes, per_lane):
+    for running, rows in steps(domain, policies, lanes, per_lane):
         returns[running] += rows.reward
         if kept_rows:
             stepped.append(running)
@@ -193,7 +193,7 @@ def evaluate(
     return Evaluation(by_lane[:, :target_episodes], by_lane[:, target_episodes:], held_out)
 
 
-def _steps(domain: Domain, policies: Policies, lanes: int, bodies: int) -> Iterator[tuple[np.ndarray, Rows]]:
+def steps(domain: Domain, policies: Policies, lanes: int, bodies: int) -> Iterator[tuple[np.ndarray, Rows]]:
     """An episode of every body, `bodies` of each lane, stepped together: those that still run, and their rows."""
     running = np.arange(lanes * bodies)
     while len(running):
@@ -236,7 +236,7 @@ def _play(
     returns = np.zeros((rounds, lanes * at_once))
     try:
         for episode in range(rounds):
-            for running, rows in _steps(domain, policies, lanes, at_once):
+            for running, rows in steps(domain, policies, lanes, at_once):
                 returns[episode, running] += rows.reward
                 stepped.append(running)
                 packed.append(pack(rows))

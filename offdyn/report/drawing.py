@@ -12,7 +12,8 @@ from typing import Any
 # Okabe and Ito's colours, told apart by the colour-blind too, with grey for yellow, which is too pale for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.5), (6, 1.5, 1.2, 1.5))
-PAIRS = len(COLOURS) * len(DASHES)
+# Where colours begin again, dashes are one further: a pair comes back after 32 columns only.
+PAIRS = [(COLOURS[n % len(COLOURS)], DASHES[(n + n // len(COLOURS)) % len(DASHES)]) for n in range(32)]
 PANEL = (4.4, 3.1)  # inches, on the page
 PRINTED = (2.75, 2.0)  # inches, in a file that stands as wide as a page of text: smaller, so that its letters are not
 LETTER = 0.07  # inches, about
@@ -54,11 +55,9 @@ class Figure:
 def styles(labels: Sequence[str], known: Mapping[str, Style] = MappingProxyType({})) -> dict[str, Style]:
     """For each the look it is known by, or else one in a colour that none of these is known by, while there are any."""
     kept = [known[label] for label in labels if label in known]
-    colours = {style.colour for style in kept}
-    # Where colours begin again, dashes are one further: a pair comes back after 32 columns only.
-    pairs = [(COLOURS[n % len(COLOURS)], DASHES[(n + n // len(COLOURS)) % len(DASHES)]) for n in range(PAIRS)]
-    pairs.sort(key=lambda pair: pair[0] in colours)  # in order otherwise
-    left = itertools.cycle([pair for pair in pairs if pair not in {(style.colour, style.dashes) for style in kept}])
+    colours, taken = {style.colour for style in kept}, {(style.colour, style.dashes) for style in kept}
+    free = sorted((pair for pair in PAIRS if pair not in taken), key=lambda pair: pair[0] in colours)
+    left = itertools.cycle(free or PAIRS)
     return {label: known[label] if label in known else Style(label, *next(left)) for label in labels}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from offdyn.report.runs import Run, read_run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import curves_of, draw
+from every_seed import curves_of, draw, listed
 
 HERE = Path(__file__).parent
 TASKS = ("halfcheetah-no-thighs", "hopper-broken-joints", "walker-broken-right-foot", "ant-broken-hips")
@@ -40,11 +40,11 @@ def runs_of(task: str) -> dict[str, list[Run]]:
 
 
 def print_row(task: str, kind: str, runs: list[Run]) -> None:
-    finals = [run.final["final_mean"] for run in runs if run.final]
+    finals = [run.final_return for run in runs]
     late = [run.column("source_return_mean")[run.column("source_steps") > 1e6 - LATE].mean() for run in runs]
     highest = [float(np.nanmax(run.column("mean_value"))) for run in runs]
     deducted = [run.column("reward_penalty") for run in runs]
-    cells = [task, kind, ", ".join(f"{value:.0f}" for value in finals), f"{np.mean(finals):.0f}"]
+    cells = [task, kind, listed(finals), f"{np.mean(finals):.0f}"]
     cells.append(", ".join(f"{value / 1e3:.1f}k" for value in late))
     cells.append(
         f"{np.mean([np.nanmax(each) for each in deducted]):.2g}, {np.mean([each[-1] for each in deducted]):.2g}"

@@ -8,7 +8,7 @@ import numpy as np
 from offdyn.report.runs import Run, gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import curves_of, draw
+from every_seed import curves_of, draw, listed
 
 HERE = Path(__file__).parent
 PAR = {"PAR, paper": ("par-paper", "par-ant"), "PAR, released": ("par-released",)}
@@ -22,7 +22,7 @@ LATE = 200_000  # source steps, over the last of which returns and rewards are a
 
 
 def finals(runs: list[Run]) -> list[float]:
-    return [run.final["final_mean"] for run in runs]
+    return [run.final_return for run in runs]
 
 
 def above(some: list[float], others: list[float]) -> str:
@@ -38,10 +38,6 @@ def late(run: Run, column: str) -> float:
 def soon(run: Run, column: str) -> float:
     """At the first evaluation after the warm-up."""
     return float(run.column(column)[run.column("source_steps") > WARM_UP][0])
-
-
-def listed(values: list[float], form: str = ".0f") -> str:
-    return ", ".join(f"{value:{form}}" for value in values)
 
 
 def print_returns(task: str, darc: list[Run], weight: list[Run], par: dict[str, list[Run]]) -> None:

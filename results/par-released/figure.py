@@ -1,8 +1,6 @@
 """Draws curves.png and prints the tables, preset `paper` beside it: python results/par-released/figure.py"""
 
-import csv
 import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import numpy as np
 from offdyn.report.runs import read_run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import Curve, curves_of, draw
+from every_seed import Curve, curves_in, curves_of, draw, listed
 
 HERE = Path(__file__).parent
 PAPER = ("par-paper", "par-ant", "par-again")
@@ -22,19 +20,6 @@ COLUMNS = {
     "reward_penalty": "deducted per source row",
     "mean_value": "mean value",
 }
-
-
-def unfinished() -> dict[str, list[Curve]]:
-    """By task, the curves of runs that were not whole."""
-    rows: dict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
-    for row in csv.DictReader((HERE / "part-length.csv").open()):
-        rows[row["task"], row["set"], row["seed"]].append(row)
-    curves: dict[str, list[Curve]] = defaultdict(list)
-    for (task, _, _), mine in sorted(rows.items()):
-        curves[task].append(
-            {name: np.array([float(row[name] or "nan") for row in mine]) for name in ("source_steps", *COLUMNS)}
-        )
-    return curves
 
 
 def whole(task: str, preset: str, folders: Sequence[str]) -> list[Curve]:
@@ -60,7 +45,7 @@ def print_table(curves: Mapping[str, Mapping[str, list[Curve]]], end: int) -> No
         reached = [as_far_as(end, some) for some in presets.values()]
         for some in reached:
             returns = [late(curve, "target_return_mean") for curve in some]
-            cells.append(", ".join(f"{value:.0f}" for value in returns))
+            cells.append(listed(returns))
             cells.append(f"{np.mean(returns):.0f} ± {np.std(returns, ddof=1) / len(returns) ** 0.5:.0f}")
         for some in reached:
             cells.append(f"{np.mean([late(curve, 'reward_penalty') for curve in some]):.3g}")
@@ -73,7 +58,7 @@ def print_table(curves: Mapping[str, Mapping[str, list[Curve]]], end: int) -> No
 def main() -> None:
     curves = {
         task: {"paper": whole(task, "paper", PAPER), "released": whole(task, "released", [HERE.name]) + rest}
-        for task, rest in sorted(unfinished().items())
+        for task, rest in sorted(curves_in(HERE / "part-length.csv", COLUMNS).items())
     }
     for end in ENDS:
         print_table(curves, end)

@@ -1,8 +1,6 @@
 """Prints the tables and draws curves.png, PAR beside SAC-tune: python results/sac-tune/compare.py"""
 
-import csv
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +8,7 @@ import numpy as np
 from offdyn.report.runs import gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import Curve, curves_of, draw
+from every_seed import Curve, curves_in, curves_of, draw, listed
 
 HERE = Path(__file__).parent
 BESIDE = {
@@ -22,21 +20,6 @@ COLUMNS = {"target_return_mean": "return in the target"}
 ONCE = (85_000, 90_000, 95_000)  # target steps: the last evaluations of the unfinished runs
 
 
-def once() -> dict[str, list[Curve]]:
-    """By task, the curves of the runs that were not finished."""
-    rows: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
-    for row in csv.DictReader((HERE / "part-length.csv").open()):
-        rows[row["task"], row["seed"]].append(row)
-    curves: dict[str, list[Curve]] = defaultdict(list)
-    for (task, _), mine in sorted(rows.items()):
-        curves[task].append({name: np.array([float(row[name]) for row in mine]) for name in ("target_steps", *COLUMNS)})
-    return curves
-
-
-def listed(values: list[float]) -> str:
-    return ", ".join(f"{value:.0f}" for value in values)
-
-
 def late(curve: Curve) -> float:
     return float(curve["target_return_mean"][np.isin(curve["target_steps"], ONCE)].mean())
 
@@ -44,15 +27,15 @@ def late(curve: Curve) -> float:
 def main() -> None:
     folders = {"sac-tune": (HERE.name,), **BESIDE}
     runs = {kind: gather([HERE.parent / name for name in names]) for kind, names in folders.items()}
-    before, curves, twice = once(), {}, []
+    before, curves, twice = curves_in(HERE / "part-length.csv", COLUMNS), {}, []
     for task in sorted(before):
         mine = {kind: [run for run in some if run.task == task] for kind, some in runs.items()}
-        finals = {kind: [run.final["final_mean"] for run in some] for kind, some in mine.items()}
+        finals = {kind: [run.final_return for run in some] for kind, some in mine.items()}
         drawn = {kind: curves_of(some, COLUMNS) for kind, some in mine.items()}
         at_first = [curve["target_return_mean"][0] for curve in drawn["sac-tune"]]
         means = [f"{np.mean(some):.0f}" for some in finals.values()]
         print(f"| {' | '.join([task, listed(at_first), listed(finals['sac-tune']), *means])} |")
-        twice.append([task, *(listed([*map(late, some)]) for some in (drawn["sac-tune"], before[task]))])
+        twice.append([task, *(listed(map(late, some)) for some in (drawn["sac-tune"], before[task]))])
         del drawn["sac-tar-10"]
         curves[task] = {**drawn, "sac-tune, once before": before[task]}
     print(*(f"| {' | '.join(row)} |" for row in twice), sep="\n")
