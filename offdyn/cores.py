@@ -3,17 +3,18 @@
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 JOBS_AT_ONCE = "OFFDYN_JOBS_AT_ONCE"  # in the environment: processes that train on this machine side by side
 QUIET = 0.25  # share of the cores that others may keep busy where a training takes some for itself
 LOOKED_AT = 0.1  # seconds
+STAT = Path("/proc/stat")
 
 _before: list[int] = []  # the cores of this process before it left some of them to its bodies
-# Who may take cores on this machine: a name in Linux' abstract namespace belongs to one process, and ends with it.
-_CLAIM = "\0offdyn-cores"
+# Whose a core is: a name in Linux' abstract namespace belongs to one process, and ends with it.
+_CLAIM = "\0offdyn-core-{}"
 _claims: list[socket.socket] = []
 
 
@@ -47,13 +48,14 @@ def take(count: int) -> list[int]:
     """So many cores for bodies alone: no thread of this process runs there until `give_back`.
 
     A thread that wakes up on a body's core has it for a turn of the scheduler, 3 ms, and all others wait for that body.
-    None, where none is left for the training, where another training has some, or others use the machine.
+    None, where none is left for the training, or another training or other programs use the cores it may use. Trainings
+    that were started on cores of their own (`taskset`) do not get in each other's way.
     """
     free = every()
     if taken() or _jobs() > 1 or count >= len(free) or not hasattr(os, "sched_setaffinity"):
         return []
     with suppress(OSError):  # not every container lets a process look around, or choose its cores
-        if _busy() <= QUIET and _claim():
+        if _busy(free) <= QUIET and _claim(free):
             _before[:] = free
             _keep_to(free[count:])
             return free[:count]
@@ -67,7 +69,7 @@ def give_back() -> None:
         with suppress(OSError):
             _keep_to(_before)
         _before.clear()
-        _claims.pop().close()
+        _renounce()
 
 
 def taken() -> bool:
@@ -82,15 +84,21 @@ def stand_back(cores: Iterable[int]) -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def _claim() -> bool:
-    claim = socket.socket(socket.AF_UNIX)
-    try:
-        claim.bind(_CLAIM)
-    except OSError:
-        claim.close()
-        return False
-    _claims.append(claim)
+def _claim(wanted: Iterable[int]) -> bool:
+    """Make all of these cores this training's; none, where one is another's."""
+    for core in wanted:
+        _claims.append(socket.socket(socket.AF_UNIX))
+        try:
+            _claims[-1].bind(_CLAIM.format(core))
+        except OSError:
+            _renounce()
+            return False
     return True
+
+
+def _renounce() -> None:
+    while _claims:
+        _claims.pop().close()
 
 
 def _keep_to(cores: Iterable[int]) -> None:
@@ -99,18 +107,20 @@ def _keep_to(cores: Iterable[int]) -> None:
             os.sched_setaffinity(int(thread), cores)
 
 
-def _busy() -> float:
-    """The share of the machine's cores that is busy just now."""
-    before = _spent()
+def _busy(some: Collection[int]) -> float:
+    """The share of these cores that is busy just now."""
+    before = _spent(some)
     time.sleep(LOOKED_AT)
-    idle, whole = (now - then for now, then in zip(_spent(), before, strict=True))
+    idle, whole = (now - then for now, then in zip(_spent(some), before, strict=True))
     return 1 - idle / max(whole, 1)
 
 
-def _spent() -> tuple[int, int]:
-    """Ticks of the clock that all cores together were idle, and all there were."""
-    spent = [int(number) for number in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]]
-    return spent[3] + spent[4], sum(spent)
+def _spent(some: Collection[int]) -> tuple[int, int]:
+    """Ticks of the clock that these cores together were idle, and all there were."""
+    lines = (line.split() for line in STAT.read_text().splitlines())
+    by_core = {name: [int(number) for number in numbers[:8]] for name, *numbers in lines if name.startswith("cpu")}
+    spent = [by_core[name] for core in some if (name := f"cpu{core}") in by_core]  # a container may hide some
+    return sum(each[3] + each[4] for each in spent), sum(map(sum, spent))
 
 
 def _jobs() -> int:
