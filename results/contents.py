@@ -52,8 +52,6 @@ def _of_study(study: str) -> tuple[str, str, str]:
     """(what it is, how many of its runs are there, which are missing)."""
     path = RESULTS / study
     read = load(path if path.is_file() else study)
-    if not path.is_file() and not any(study in about.read(folder).studies for folder in by_folder()):
-        return markdown(read.what), "no", f"all: `offdyn study run {study}`"
     wanted, _ = read.runs()
     known = set[Any]()
     for folder, runs in by_folder().items():

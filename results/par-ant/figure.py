@@ -1,12 +1,14 @@
-"""Draws curves.png from the runs beside it: python results/par-ant/figure.py"""
+"""Draws curves.png and prints the table of the seeds that did not end: python results/par-ant/figure.py"""
 
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from offdyn.report.runs import gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import curves_of, draw
+from every_seed import Curve, curves_in, curves_of, draw
 
 HERE = Path(__file__).parent
 COLUMNS = {
@@ -15,14 +17,28 @@ COLUMNS = {
     "mean_value": "mean value",
     "entropy": "entropy",
 }
+UNFINISHED = (3, 4)  # seeds
+LATE = 10  # evaluations; returns are means over the last of them
+
+
+def print_row(task: str, seed: int, curve: Curve) -> None:
+    target, source = (curve[name][-LATE:].mean() for name in ("target_return_mean", "source_return_mean"))
+    peak = int(np.nanargmax(curve["mean_value"]))
+    highest, when = curve["mean_value"][peak], curve["source_steps"][peak]
+    cells = [task if seed == UNFINISHED[0] else "", f"{seed}", f"{target:.0f}", f"{source:.0f}"]
+    cells += [f"{highest:,.0f}", f"{when:,.0f}", f"{np.nanmin(curve['entropy']):.1f}"]
+    print(f"| {' | '.join(cells).lstrip()} |")
 
 
 def main() -> None:
     runs = gather([HERE])
-    curves = {
-        task: {f"seed {run.seed}": curves_of([run], COLUMNS) for run in runs if run.task == task}
-        for task in sorted({run.task for run in runs})
-    }
+    curves = {}
+    for task, rest in sorted(curves_in(HERE / "part-length.csv", COLUMNS).items()):
+        unfinished = dict(zip(UNFINISHED, rest, strict=True))
+        for seed, curve in unfinished.items():
+            print_row(task, seed, curve)
+        curves[task] = {f"seed {run.seed}": curves_of([run], COLUMNS) for run in runs if run.task == task}
+        curves[task] |= {f"seed {seed}, unfinished": [curve] for seed, curve in unfinished.items()}
     draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("mean_value",))
 
 
