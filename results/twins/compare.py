@@ -23,9 +23,12 @@ OF_PAPER = ("par-paper", "par-again", "par-ant")
 
 
 def whole(task: str, variant: str, folders: Sequence[str]) -> list[Curve]:
-    """Of whole runs, as far as the twins got."""
+    """As far as the twins got."""
     paths = [path for folder in folders for path in sorted((HERE.parent / folder).glob(f"{task}.{variant}.seed-*"))]
-    curves = curves_of([*map(read_run, paths)], COLUMNS)
+    return cut(curves_of([*map(read_run, paths)], COLUMNS))
+
+
+def cut(curves: Sequence[Curve]) -> list[Curve]:
     return [{name: values[curve["source_steps"] <= END] for name, values in curve.items()} for curve in curves]
 
 
@@ -34,11 +37,12 @@ def late(curves: Sequence[Curve], name: str) -> list[float]:
 
 
 def main() -> None:
+    unfinished = curves_in(HERE.parent / "par-ant" / "part-length.csv", COLUMNS)
     curves = {
         task: {
             "released": whole(task, "par.released", ["par-released"]),
             f"released, {TWIN}": twins,
-            "paper": whole(task, "par.paper", OF_PAPER),
+            "paper": whole(task, "par.paper", OF_PAPER) + cut(unfinished.get(task, [])),
             f"paper, {TWIN}": whole(task, "par.paper.penalty-0", ["controls"]),
         }
         for task, twins in sorted(curves_in(HERE / "part-length.csv", COLUMNS).items())
