@@ -69,7 +69,8 @@ def draw(
                     panel.plot(curve[over][known] / 1e3, curve[name][known], **style)
                 panel.plot([], color=colour, label=kind)
             if name in logarithmic:
-                panel.set_yscale("log")
+                negative = any((curve[name] < 0).any() for some in kinds.values() for curve in some)
+                panel.set_yscale("symlog", linthresh=10) if negative else panel.set_yscale("log")
         panels[0].set_title(task, fontsize=9)
     for panel in axes[-1]:
         panel.set_xlabel(STEPS[over])
