@@ -70,7 +70,7 @@ def draw(
                 panel.plot([], color=colour, label=kind)
             if name in logarithmic:
                 negative = any((curve[name] < 0).any() for some in kinds.values() for curve in some)
-                panel.set_yscale("symlog", linthresh=10) if negative else panel.set_yscale("log")
+                panel.set_yscale(**({"value": "symlog", "linthresh": 10} if negative else {"value": "log"}))
         panels[0].set_title(task, fontsize=9)
     for panel in axes[-1]:
         panel.set_xlabel(STEPS[over])

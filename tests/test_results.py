@@ -206,4 +206,8 @@ def test_every_seed_of_every_kind_is_drawn_where_it_has_numbers(scripts: Any, tm
     returns, deducted = (axes.get_lines() for axes in figure.axes)
     assert [len(line.get_xdata()) for line in returns] == [5, 5, 0, 0]  # two seeds, and a key for each kind
     assert [len(line.get_xdata()) for line in deducted] == [4, 5, 0, 0]
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
+    curves["hopper-big-head"]["par"][0]["penalty_mean"][2] = -1.0
+    figure = every_seed.draw(tmp_path / "curves.png", curves, columns, logarithmic=["penalty_mean"])
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "symlog"]  # a logarithm would hide it
     assert (tmp_path / "curves.png").stat().st_size > 0

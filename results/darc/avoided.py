@@ -14,12 +14,13 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from offdyn.domains import pairs, tasks
-from offdyn.experiments.evaluate import EVALUATION, Policy, steps
-from offdyn.report.runs import Run, gather
+from offdyn.domains import tasks
+from offdyn.report.runs import gather
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from final_policies import played
 
 HERE = Path(__file__).parent
-EPISODES, INDEX = 10, 1000  # an evaluation number that training never reaches
 SOFT = 0.05  # rad
 LEFT_OUT = {"ant": 2}  # coordinates of the root that an observation does not hold; of the planar robots 1
 
@@ -34,16 +35,6 @@ def broken_joints(task: tasks.Task) -> Iterator[tuple[str, int, np.ndarray]]:
             yield name, int(place), target.jnt_range[joint]
 
 
-def seen(run: Run, task: tasks.Task) -> np.ndarray:
-    """[steps, observation], of all episodes."""
-    policies = Policy(run.path / "policy.safetensors").policies
-    starts = [(run.seed, EVALUATION, INDEX, episode) for episode in range(EPISODES)]
-    domain = pairs.open_bodies([(task, "source")] * EPISODES, starts, None)
-    observations = [rows.next_observation for _, rows in steps(domain, policies, 1, EPISODES)]
-    domain.close()
-    return np.concatenate(observations)
-
-
 def main(folder: str) -> None:
     with (HERE / "avoided.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -51,7 +42,9 @@ def main(folder: str) -> None:
         for run in gather([Path(folder)]):
             task = tasks.resolve(run.task)
             joints = list(broken_joints(task))
-            observations = seen(run, task) if joints else np.zeros((0, 0))
+            if not joints:
+                continue
+            observations = np.concatenate([rows.next_observation for _, rows in played(run, "source")])
             for name, place, (low, high) in joints:
                 angle = observations[:, place]
                 outside = np.maximum(0, np.maximum(low - angle, angle - high))

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from offdyn.domains import pairs, tasks
-from offdyn.experiments.evaluate import EVALUATION, Policy, steps
 from offdyn.report.runs import gather
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from final_policies import EPISODES, played
+
 HERE = Path(__file__).parent
-EPISODES, INDEX = 10, 1000  # an evaluation number that training never reaches
 
 
 def main(folder: str) -> None:
@@ -24,15 +24,11 @@ def main(folder: str) -> None:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("critic_layer_norm", "seed", "body", "episode", "steps", "return"))
         for run in gather([Path(folder)]):
-            policies = Policy(run.path / "policy.safetensors").policies
-            starts = [(run.seed, EVALUATION, INDEX, episode) for episode in range(EPISODES)]
             for body in ("source", "target"):
                 lasted, returns = np.zeros(EPISODES, int), np.zeros(EPISODES)
-                domain = pairs.open_bodies([(tasks.resolve(run.task), body)] * EPISODES, starts, None)
-                for episodes, rows in steps(domain, policies, 1, EPISODES):
+                for episodes, rows in played(run, body):
                     lasted[episodes] += 1
                     returns[episodes] += rows.reward
-                domain.close()
                 named = run.settings["critic_layer_norm"], run.seed, body
                 for episode, (length, gained) in enumerate(zip(lasted, returns, strict=True)):
                     table.writerow((*named, episode, length, f"{gained:.1f}"))

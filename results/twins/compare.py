@@ -13,6 +13,7 @@ from every_seed import Curve, curves_in, curves_of, draw, listed
 
 HERE = Path(__file__).parent
 END, LAST = 650_000, 100_000  # source steps: as far as the twins got; returns are means over the last of them
+ENDS = (200_000, 300_000, 400_000, 500_000, 600_000, END)
 COLUMNS = {
     "target_return_mean": "return in the target",
     "source_return_mean": "return in the source",
@@ -32,8 +33,16 @@ def cut(curves: Sequence[Curve]) -> list[Curve]:
     return [{name: values[curve["source_steps"] <= END] for name, values in curve.items()} for curve in curves]
 
 
-def late(curves: Sequence[Curve], name: str) -> list[float]:
-    return [float(curve[name][curve["source_steps"] > END - LAST].mean()) for curve in curves]
+def late(curves: Sequence[Curve], name: str, end: int = END) -> list[float]:
+    """Means over the steps before `end`."""
+    steps = [curve["source_steps"] for curve in curves]
+    return [float(c[name][(end - LAST < s) & (s <= end)].mean()) for c, s in zip(curves, steps, strict=True)]
+
+
+def ahead(par: Sequence[Curve], twins: Sequence[Curve], end: int = END) -> int:
+    """Pairs in which PAR has the higher return in the target."""
+    mine, its = (late(some, "target_return_mean", end) for some in (par, twins))
+    return sum(a > b for a in mine for b in its)
 
 
 def main() -> None:
@@ -49,15 +58,14 @@ def main() -> None:
     }
     for task, kinds in curves.items():
         for kind, some in kinds.items():
-            returns = late(some, "target_return_mean")
-            preset, twin = kind.split(",")[0], kind.endswith(TWIN)
-            ahead = (
-                [mine < par for mine in returns for par in late(kinds[preset], "target_return_mean")] if twin else []
-            )
+            returns, par = late(some, "target_return_mean"), kinds[kind.split(",")[0]]
             cells = [task if kind == "released" else "", kind, listed(returns), f"{np.mean(returns):.0f}"]
             cells.append(", ".join(f"{value / 1e3:.1f}k" for value in late(some, "source_return_mean")))
-            cells.append(f"{sum(ahead)} of {len(ahead)}" if ahead else "–")
+            cells.append(f"{ahead(par, some)} of {len(par) * len(some)}" if kind.endswith(TWIN) else "–")
             print(f"| {' | '.join(cells).lstrip()} |")
+    for task, kinds in curves.items():
+        counts = [ahead(kinds["released"], kinds[f"released, {TWIN}"], end) for end in ENDS]
+        print(f"| {task} | {' | '.join(map(str, counts))} |")
     draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("mean_value",), faint=("paper", f"paper, {TWIN}"))
 
 
