@@ -146,7 +146,7 @@ def imagine(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
     return outcome[..., 0], source.observation + outcome[..., 1:]
 
 
-def compare(source: Batch, ctx: Context) -> tuple[Array, Array]:
+def compare(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
     """(V_k [members, n], v [n]): the values the members imagine for the source rows, and the rows' own.
 
     next value:  V_k = Q(s'_k, a'_k), a'_k ~ pi;                    v = Q(s', a'), a' ~ pi
@@ -154,17 +154,17 @@ def compare(source: Batch, ctx: Context) -> tuple[Array, Array]:
     Q is the smaller of the target critics, 0 where the episode ends.
     """
     hyper, sac, spec, agent = ctx.hyper, ctx.sac, ctx.spec, ctx.agent
-    outcome_key, action_key = jax.random.split(ctx.key)
     n, size = source.observation.shape
-    reward, after = imagine(source, jax.random.normal(outcome_key, (hyper.members, n, 1 + size)), ctx)
+    # Behind the barrier a GPU does not imagine every state over again inside `goes_on`, one thread for a whole row.
+    reward, after = jax.lax.optimization_barrier(imagine(source, noise, ctx))
     # The members' states and the row's own go through policy and critics as one batch.
     states = jnp.concatenate((after.reshape(-1, size), source.next_observation))
     goes = jnp.concatenate((goes_on(after, ctx), source.terminated[None] == 0))
     if hyper.compared == "next value":
-        action, _ = act(agent.actor.value, states, action_key, sac, spec)
+        action, _ = act(agent.actor.value, states, ctx.key, sac, spec)
     else:
         imagined, _ = act(agent.actor.value, states[:-n], None, sac, spec)
-        actual, _ = act(agent.actor.value, states[-n:], action_key, sac, spec)
+        actual, _ = act(agent.actor.value, states[-n:], ctx.key, sac, spec)
         action = jnp.concatenate((imagined, actual))
     value = values(agent.target_critic, states, action, sac, spec).min(0).reshape(-1, n)
     value = jnp.where(goes, value, 0.0)
@@ -182,12 +182,16 @@ def log_likelihood(fictitious: Array, actual: Array) -> tuple[Array, Array]:
 
 def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     """Weight 1 for the `kept_share` of the rows whose values are likeliest in the target, 0 for the others."""
+    outcome_key, action_key = jax.random.split(ctx.key)
+    n, size = source.observation.shape
+    # Outside the branch, that a tick's may be drawn in one piece (learning/ahead.py).
+    noise = jax.random.normal(outcome_key, (ctx.hyper.members, n, 1 + size))
 
     def keep_all(source: Batch) -> tuple[Array, Array, Array]:
         return jnp.ones_like(source.weight), jnp.zeros(()), jnp.zeros(())
 
     def keep_likely(source: Batch) -> tuple[Array, Array, Array]:
-        likelihood, deviation = log_likelihood(*compare(source, ctx))
+        likelihood, deviation = log_likelihood(*compare(source, noise, ctx._replace(key=action_key)))
         least = jnp.quantile(likelihood, 1 - ctx.hyper.kept_share)
         return (likelihood >= least).astype(source.weight.dtype), least, deviation.mean()
 
