@@ -1,6 +1,6 @@
 """Where the time of an update goes on a GPU: its kernels, the dearest first.
 
-    python benchmarks/kernels.py [--preset paper] [--lanes 40] [--set precision=bfloat16 padded=true]
+    python benchmarks/kernels.py [--method par] [--preset paper] [--lanes 40] [--set precision=bfloat16 padded=true]
 
 Traces ten calls of ten updates. A trace slows the GPU down by some percent, so the first line gives the time without
 one as well, the mean of 500 updates in a row.
@@ -42,13 +42,14 @@ def traced_kernels(learner: UpdateLoop) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--method", default="par")
     parser.add_argument("--preset", default="paper")
     parser.add_argument("--lanes", type=int, default=40)
     parser.add_argument("--set", nargs="*", default=[], metavar="SETTING=VALUE")
     asked = parser.parse_args()
     if jax.default_backend() != "gpu":
         parser.error("needs a GPU: on a processor the trace holds no kernels")
-    learner = UpdateLoop(asked.lanes, preset=asked.preset, settings=dict(each.split("=") for each in asked.set))
+    learner = UpdateLoop(asked.lanes, method=asked.method, preset=asked.preset, settings=dict(each.split("=") for each in asked.set))
     learner.tick()
     started = time.perf_counter()
     learner.tick(50)
@@ -57,7 +58,7 @@ def main() -> None:
     updates = CALLS * UPDATES
     busy = sum(kernel["dur"] for kernel in kernels) / updates
     print(
-        f"{' '.join((asked.preset, *asked.set))}, {asked.lanes} lanes: {milliseconds:.3f} ms/update; traced "
+        f"{' '.join((asked.method, asked.preset, *asked.set))}, {asked.lanes} lanes: {milliseconds:.3f} ms/update; traced "
         f"{len(kernels) / updates:.1f} kernels, {busy:.1f} us/update"
     )
     times, counts = Counter[str](), Counter[str]()
