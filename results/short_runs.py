@@ -1,6 +1,6 @@
 """Writes the curves of short runs, and the settings (or tasks) by which they differ, as one table.
 
-python results/short_runs.py OUT.csv SETTING[,SETTING ...] RUNS [RUNS ...]
+python results/short_runs.py OUT.csv SETTING[,SETTING ...][+COLUMN ...] RUNS [RUNS ...]
 """
 
 import csv
@@ -22,13 +22,14 @@ COLUMNS = (
 
 
 def main(out: str, settings: str, *folders: str) -> None:
-    names = settings.split(",")
+    settings, *more = settings.split("+")
+    names, columns = settings.split(","), (*COLUMNS, *more)
     with Path(out).open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow((*names, "seed", *COLUMNS))
+        table.writerow((*names, "seed", *columns))
         for run in gather([Path(folder) for folder in folders]):
             said = {**run.settings, "task": run.task}
-            for row in zip(*(run.column(name) for name in COLUMNS), strict=True):
+            for row in zip(*(run.column(name) for name in columns), strict=True):
                 table.writerow((*map(said.get, names), run.seed, *(f"{value:.5g}" for value in row)))
 
 

@@ -177,7 +177,15 @@ def test_the_report_on_all_results_finds_nothing_damaged_and_no_run_twice(tmp_pa
 
 @pytest.mark.parametrize(
     "script",
-    ["controls/figure", "darc/compare", "par-again/figure", "par-ant/figure", "sac-tune/compare", "twins/compare"],
+    [
+        "controls/figure",
+        "darc/compare",
+        "par-again/figure",
+        "par-ant/figure",
+        "sac-tune/compare",
+        "twins/compare",
+        "vgdf/compare",
+    ],
 )
 def test_a_page_shows_the_tables_that_its_script_prints_from_the_runs_beside_it(
     script: str, scripts: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -18,6 +18,7 @@ COLUMNS = {
     "entropy": "entropy",
 }
 UNFINISHED = (3, 4)  # seeds
+TAKES = ("part-length.csv", "part-length-again.csv")
 LATE = 10  # evaluations; returns are means over the last of them
 
 
@@ -32,13 +33,15 @@ def print_row(task: str, seed: int, curve: Curve) -> None:
 
 def main() -> None:
     runs = gather([HERE])
-    curves = {}
-    for task, rest in sorted(curves_in(HERE / "part-length.csv", COLUMNS).items()):
-        unfinished = dict(zip(UNFINISHED, rest, strict=True))
-        for seed, curve in unfinished.items():
-            print_row(task, seed, curve)
-        curves[task] = {f"seed {run.seed}": curves_of([run], COLUMNS) for run in runs if run.task == task}
-        curves[task] |= {f"seed {seed}, unfinished": [curve] for seed, curve in unfinished.items()}
+    curves = {
+        task: {f"seed {run.seed}": curves_of([run], COLUMNS) for run in runs if run.task == task}
+        for task in sorted({run.task for run in runs})
+    }
+    for take in TAKES:
+        for task, unfinished in sorted(curves_in(HERE / take, COLUMNS).items()):
+            for seed, curve in zip(UNFINISHED, unfinished, strict=True):
+                print_row(task, seed, curve)
+                curves[task].setdefault(f"seed {seed}, unfinished", []).append(curve)
     draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("mean_value",))
 
 
