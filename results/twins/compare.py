@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from offdyn.report.bootstrap import estimate
 from offdyn.report.runs import Run, read_run
+from offdyn.report.statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from every_seed import Curve, curves_in, curves_of, draw, listed
@@ -25,6 +27,12 @@ KINDS = {  # variant, and the folders that hold its runs
     f"released, {TWIN}": ("par.released.penalty-0", ("twins",)),
     "paper": ("par.paper", ("par-paper", "par-again", "par-ant")),
     f"paper, {TWIN}": ("par.paper.penalty-0", ("controls",)),
+}
+RIVALS = {
+    "SAC-tune": ("sac-tune.paper", ("sac-tune",)),
+    "DARC-weight": ("darc-weight.paper", ("darc",)),
+    "DARC": ("darc.paper", ("darc",)),
+    "SAC-tar": ("sac-tar.paper", ("sac-tar",)),
 }
 
 
@@ -65,6 +73,18 @@ def print_pairs(task: str, par: Sequence[Curve], twins: Sequence[Curve]) -> None
     print(f"| {task} | {' | '.join(counts)} |")
 
 
+def print_over_all(tasks: Sequence[str]) -> None:
+    """Normalised scores, every task counting the same."""
+    for kind, where in (KINDS | RIVALS).items():
+        scores = {
+            task: [run.final["final_normalised"] for run in runs_of(task, *where) if run.final] for task in tasks
+        }
+        value, interval = estimate(scores, mean)
+        cells = [kind, f"{sum(map(len, scores.values()))}", f"{value:.0f}"]
+        cells.append(f"{interval.low:.0f} to {interval.high:.0f}" if interval else "")
+        print(f"| {' | '.join(cells)} |")
+
+
 def main() -> None:
     begun = curves_in(HERE / "part-length.csv", COLUMNS)
     runs = {task: {kind: runs_of(task, *where) for kind, where in KINDS.items()} for task in sorted(begun)}
@@ -74,6 +94,7 @@ def main() -> None:
     for twins in ({task: kinds[f"released, {TWIN}"] for task, kinds in curves.items()}, begun):
         for task, some in sorted(twins.items()):
             print_pairs(task, curves[task]["released"], some)
+    print_over_all(list(runs))
     draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("mean_value",), faint=("paper", f"paper, {TWIN}"))
 
 
