@@ -76,9 +76,7 @@ def print_pairs(task: str, par: Sequence[Curve], twins: Sequence[Curve]) -> None
 def print_over_all(tasks: Sequence[str]) -> None:
     """Normalised scores, every task counting the same."""
     for kind, where in (KINDS | RIVALS).items():
-        scores = {
-            task: [run.final["final_normalised"] for run in runs_of(task, *where) if run.final] for task in tasks
-        }
+        scores = {task: [run.final["final_normalised"] for run in runs_of(task, *where) if run.final] for task in tasks}
         value, interval = estimate(scores, mean)
         cells = [kind, f"{sum(map(len, scores.values()))}", f"{value:.0f}"]
         cells.append(f"{interval.low:.0f} to {interval.high:.0f}" if interval else "")

@@ -1,4 +1,4 @@
-"""Draws curves.png and prints the tables, VGDF beside PAR and rivals as far as it came: python results/vgdf/compare.py"""
+"""Draws curves.png and prints the tables, VGDF beside the others as far as it came: python results/vgdf/compare.py"""
 
 import sys
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from every_seed import Curve, curves_in, curves_of, draw, listed
 
 HERE = Path(__file__).parent
-BEGIN, END = 10_000, 20_000  # target steps between which returns are averaged: from the filter's begin to where it stopped
+BEGIN, END = 10_000, 20_000  # target steps: where the filter begins and where the runs stopped; means are over these
 RETURNS = {"target_return_mean": "return in the target", "source_return_mean": "return in the source"}
 FILTER = {
     "mean_value": "mean value",
@@ -31,7 +31,7 @@ OTHERS = {
 
 def then(curves: Sequence[Curve], name: str) -> list[float]:
     steps = [curve["target_steps"] for curve in curves]
-    return [float(c[name][(BEGIN < s) & (s <= END)].mean()) for c, s in zip(curves, steps, strict=True)]
+    return [float(c[name][(s > BEGIN) & (s <= END)].mean()) for c, s in zip(curves, steps, strict=True)]
 
 
 def main() -> None:
