@@ -7,6 +7,8 @@ import csv
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from offdyn.report.runs import gather
 
 COLUMNS = (
@@ -29,7 +31,8 @@ def main(out: str, settings: str, *folders: str) -> None:
         table.writerow((*names, "seed", *columns))
         for run in gather([Path(folder) for folder in folders]):
             said = {**run.settings, "task": run.task}
-            for row in zip(*(run.column(name) for name in columns), strict=True):
+            unknown = np.full(len(run.column("source_steps")), np.nan)
+            for row in zip(*(run.curve.get(name, unknown) for name in columns), strict=True):
                 table.writerow((*map(said.get, names), run.seed, *(f"{value:.5g}" for value in row)))
 
 

@@ -7,8 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from offdyn.domains import pairs, tasks
 from offdyn.report.runs import gather
 
 from .report.made_up import make_run, make_seeds
@@ -23,7 +25,7 @@ def scripts() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(RESULTS)
         yield import_module
-        for name in ("about", "contents", "every_seed", "index", "keep"):
+        for name in ("about", "contents", "every_seed", "index", "keep", "short_runs"):
             sys.modules.pop(name, None)
 
 
@@ -201,6 +203,17 @@ def test_a_page_shows_the_tables_that_its_script_prints_from_the_runs_beside_it(
     assert [f"]({path.name})" in page for path in drawn] == [True]
 
 
+def test_short_runs_are_one_table_with_the_columns_that_were_asked_for(scripts: Any, tmp_path: Path) -> None:
+    make_seeds(tmp_path / "runs", [1.0, 2.0])
+    scripts("short_runs").main(str(tmp_path / "table.csv"), "task,penalty+wall_seconds", str(tmp_path / "runs"))
+    header, *rows = (tmp_path / "table.csv").read_text().splitlines()
+    assert header.startswith("task,penalty,seed,source_steps,")
+    assert header.endswith(",entropy,wall_seconds")
+    points = len(gather([tmp_path / "runs"])[0].column("source_steps"))
+    assert {row.split(",")[2] for row in rows} == {"0", "1"}
+    assert len(rows) == 2 * points
+
+
 def test_every_seed_of_every_kind_is_drawn_where_it_has_numbers(scripts: Any, tmp_path: Path) -> None:
     make_seeds(tmp_path / "runs", [1.0, 2.0])
     every_seed = scripts("every_seed")
@@ -219,3 +232,27 @@ def test_every_seed_of_every_kind_is_drawn_where_it_has_numbers(scripts: Any, tm
     figure = every_seed.draw(tmp_path / "curves.png", curves, columns, logarithmic=["penalty_mean"])
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "symlog"]  # a logarithm would hide it
     assert (tmp_path / "curves.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("robot", ["ant", "halfcheetah", "hopper", "walker"])
+def test_a_row_taken_again_from_its_observation_ends_where_it_ended(
+    robot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(RESULTS / "true-gap")
+    measure = import_module("measure")
+    source = tasks.TASKS[robot]
+    domain = pairs.open_bodies([(source, "target")] * 4, [(0, 0, body) for body in range(4)], None)
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(30):
+        rows.append(domain.step(np.arange(4), rng.uniform(-1, 1, (4, source.robot.spec.action_size))))
+    domain.close()
+    seen, action, after = (
+        np.concatenate([getattr(some, name) for some in rows]) for name in ("observation", "action", "next_observation")
+    )
+    velocities = seen[:, source.robot.position_size - source.robot.unseen_positions :]
+    slow = np.abs(velocities).max(1) < source.robot.velocity_clip  # others cannot be read from what is seen
+    assert slow.sum() > 20
+    again = measure.stepped(source, seen[slow], action[slow])
+    np.testing.assert_allclose(again, after[slow], atol=1e-4)
+    shifted = next(task for name, task in tasks.TASKS.items() if name.startswith(f"{robot}-"))
+    assert np.abs(measure.stepped(shifted, seen[slow], action[slow]) - again).max() > 0.01
