@@ -203,6 +203,19 @@ def test_a_page_shows_the_tables_that_its_script_prints_from_the_runs_beside_it(
     assert [f"]({path.name})" in page for path in drawn] == [True]
 
 
+def test_the_verdicts_on_source_rows_are_those_of_the_rows_beside_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(RESULTS / "true-gap")
+    show = import_module("show")
+    monkeypatch.setattr(show, "draw", lambda _: None)
+    show.main()
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 16
+    page = (RESULTS / "true-gap" / "README.md").read_text().splitlines()
+    assert [row for row in rows if row not in page] == []
+
+
 def test_short_runs_are_one_table_with_the_columns_that_were_asked_for(scripts: Any, tmp_path: Path) -> None:
     make_seeds(tmp_path / "runs", [1.0, 2.0])
     scripts("short_runs").main(str(tmp_path / "table.csv"), "task,penalty+wall_seconds", str(tmp_path / "runs"))

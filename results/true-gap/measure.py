@@ -1,4 +1,4 @@
-"""Does a method know where the target differs? Its verdict on source rows beside what the target's body would have done.
+"""Does a method know where the target differs? Its verdict on source rows, and what the target's body would have done.
 
     python results/true-gap/measure.py [--tasks TASK ...] [--steps 40000] [--seeds 0 1]    # writes rows.csv beside this
 
