@@ -1,6 +1,6 @@
 """Does a policy do in the source what the target cannot do? Joint angles of final policies in the unshifted body.
 
-    python results/darc/avoided.py RUNS      # a folder of runs with their policies; writes avoided.csv beside this
+    python results/darc/avoided.py RUNS OUT.csv      # a folder of runs with their policies
 
 Ten episodes of the mean action in the source. Of each joint whose range the target has changed: the share of steps that
 end outside the target's range, by more than 0.05 rad (limits are soft), and the mean of how far.
@@ -20,7 +20,6 @@ from offdyn.report.runs import gather
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from final_policies import played
 
-HERE = Path(__file__).parent
 SOFT = 0.05  # rad
 LEFT_OUT = {"ant": 2}  # coordinates of the root that an observation does not hold; of the planar robots 1
 
@@ -35,8 +34,8 @@ def broken_joints(task: tasks.Task) -> Iterator[tuple[str, int, np.ndarray]]:
             yield name, int(place), target.jnt_range[joint]
 
 
-def main(folder: str) -> None:
-    with (HERE / "avoided.csv").open("w", newline="") as file:
+def main(folder: str, out: str) -> None:
+    with Path(out).open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("task", "method", "seed", "joint", "share_outside", "mean_outside_rad"))
         for run in gather([Path(folder)]):

@@ -95,7 +95,8 @@ def test_imagined_values_their_likelihood_and_the_filter_are_numpys(imagined, co
     hyper = dataclasses.replace(SMALL, imagined=imagined, compared=compared)
     ctx, rows = context(hyper, moments), source_rows()
     expected, own = values_in_numpy(rows, ctx)
-    found = vgdf.compare(rows, ctx)
+    outcome_key, action_key = jax.random.split(ctx.key)
+    found = vgdf.compare(rows, jax.random.normal(outcome_key, (3, ROWS, 3)), ctx._replace(key=action_key))
     np.testing.assert_allclose(found[0], expected, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(found[1], own, rtol=1e-3, atol=1e-4)
     deviation = expected.std(0, ddof=1) + 1e-8
