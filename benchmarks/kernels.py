@@ -49,7 +49,9 @@ def main() -> None:
     asked = parser.parse_args()
     if jax.default_backend() != "gpu":
         parser.error("needs a GPU: on a processor the trace holds no kernels")
-    learner = UpdateLoop(asked.lanes, method=asked.method, preset=asked.preset, settings=dict(each.split("=") for each in asked.set))
+    learner = UpdateLoop(
+        asked.lanes, method=asked.method, preset=asked.preset, settings=dict(each.split("=") for each in asked.set)
+    )
     learner.tick()
     started = time.perf_counter()
     learner.tick(50)
@@ -58,8 +60,8 @@ def main() -> None:
     updates = CALLS * UPDATES
     busy = sum(kernel["dur"] for kernel in kernels) / updates
     print(
-        f"{' '.join((asked.method, asked.preset, *asked.set))}, {asked.lanes} lanes: {milliseconds:.3f} ms/update; traced "
-        f"{len(kernels) / updates:.1f} kernels, {busy:.1f} us/update"
+        f"{' '.join((asked.method, asked.preset, *asked.set))}, {asked.lanes} lanes: {milliseconds:.3f} ms/update; "
+        f"traced {len(kernels) / updates:.1f} kernels, {busy:.1f} us/update"
     )
     times, counts = Counter[str](), Counter[str]()
     for kernel in kernels:
