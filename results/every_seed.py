@@ -38,6 +38,19 @@ def curves_in(table: Path, columns: Collection[str]) -> dict[str, list[Curve]]:
     return curves
 
 
+def mean_between(
+    curves: Sequence[Curve], name: str, begin: float, end: float, over: str = "source_steps"
+) -> list[float]:
+    """Of each curve, over the evaluations after step `begin` and up to `end`."""
+    steps = [curve[over] for curve in curves]
+    return [float(c[name][(s > begin) & (s <= end)].mean()) for c, s in zip(curves, steps, strict=True)]
+
+
+def ahead(some: Iterable[float], others: Collection[float]) -> int:
+    """Pairs of one of each in which the first is higher."""
+    return sum(one > other for one in some for other in others)
+
+
 def listed(values: Iterable[float], form: str = ".0f") -> str:
     return ", ".join(f"{value:{form}}" for value in values)
 

@@ -8,7 +8,7 @@ import numpy as np
 from offdyn.report.runs import Run, gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import curves_of, draw, listed
+from every_seed import ahead, curves_of, draw, listed
 
 HERE = Path(__file__).parent
 PAR = {"PAR, paper": ("par-paper", "par-ant"), "PAR, released": ("par-released",)}
@@ -27,7 +27,7 @@ def finals(runs: list[Run]) -> list[float]:
 
 def above(some: list[float], others: list[float]) -> str:
     """Pairs of a run of each in which the first is higher."""
-    return f"{sum(one > other for one in some for other in others)} of {len(some) * len(others)}"
+    return f"{ahead(some, others)} of {len(some) * len(others)}"
 
 
 def late(run: Run, column: str) -> float:

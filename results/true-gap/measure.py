@@ -17,12 +17,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 
+from offdyn.data.datasets.physics import follow
 from offdyn.data.replay import Replay
 from offdyn.domains import tasks
-from offdyn.domains.tasks import Task
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.config import RunConfig, build
 from offdyn.experiments.devices import offer_every_core
@@ -98,20 +97,6 @@ def verdicts(run: RunConfig, lane: Any, source: Replay, target: Replay, rows: Ba
     return found
 
 
-def stepped(task: Task, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
-    """What this body sees after the action, from a state that it sees as `observation`; each row [S]."""
-    robot, model = task.robot, task.model()
-    data, seen = mujoco.MjData(model), robot.position_size - robot.unseen_positions
-    after = np.empty_like(observation, dtype=float)
-    for number, (state, taken) in enumerate(zip(observation, action, strict=True)):
-        mujoco.mj_resetData(model, data)
-        data.qpos[robot.unseen_positions :], data.qvel[:] = state[:seen], state[seen:]
-        data.ctrl[:] = taken
-        mujoco.mj_step(model, data, robot.frame_skip)
-        after[number] = robot.observe(data.qpos, data.qvel)
-    return after
-
-
 def looked_at(cohort: Cohort, lane_number: int) -> Iterator[tuple[Any, ...]]:
     run = cohort.runs[lane_number]
     lane, source_rows, target_rows = jax.device_get(
@@ -126,8 +111,9 @@ def looked_at(cohort: Cohort, lane_number: int) -> Iterator[tuple[Any, ...]]:
     found = verdicts(run, lane, source, target, rows, cohort.updates)
 
     observation, action, after = (np.asarray(x, float) for x in (rows.observation, rows.action, rows.next_observation))
-    again = stepped(tasks.source_of(run.task), observation, action)
-    there = stepped(run.task, observation, action)
+    again, there = (
+        follow(body, observation, action).next_observation for body in (tasks.source_of(run.task), run.task)
+    )
     stored = target.view(target.rows[: cohort.target_rows])
     unit = np.asarray((stored.next_observation - stored.observation).std(0), float) + 1e-6
 

@@ -1,5 +1,6 @@
 """Draws curves.png and prints the tables, PAR beside its twins without penalty: python results/twins/compare.py"""
 
+import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from offdyn.report.runs import Run, read_run
 from offdyn.report.statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import Curve, curves_in, curves_of, draw, listed
+from every_seed import Curve, ahead, curves_in, curves_of, draw, listed, mean_between
 
 HERE = Path(__file__).parent
 LAST = 100_000  # source steps, over which returns are means
@@ -41,23 +42,12 @@ def runs_of(task: str, variant: str, folders: Sequence[str]) -> list[Run]:
     return [read_run(path) for place in places for path in sorted(place.glob(f"{task}.{variant}.seed-*"))]
 
 
-def late(curves: Sequence[Curve], name: str, end: int) -> list[float]:
-    """Means over the steps before `end`."""
-    steps = [curve["source_steps"] for curve in curves]
-    return [float(c[name][(end - LAST < s) & (s <= end)].mean()) for c, s in zip(curves, steps, strict=True)]
-
-
-def ahead(par: Sequence[float], twins: Sequence[float]) -> int:
-    """Pairs in which PAR's is the higher return."""
-    return sum(one > other for one in par for other in twins)
-
-
 def print_returns(task: str, runs: dict[str, list[Run]]) -> None:
     """Of final policies, and in the source over the last steps."""
     for kind, some in runs.items():
         returns, par = [run.final_return for run in some], [run.final_return for run in runs[kind.split(",")[0]]]
         cells = [task if kind == "released" else "", kind, listed(returns), f"{np.mean(returns):.0f}"]
-        in_source = late(curves_of(some, COLUMNS), "source_return_mean", ENDS[-1])
+        in_source = mean_between(curves_of(some, COLUMNS), "source_return_mean", ENDS[-1] - LAST, ENDS[-1])
         cells.append(", ".join(f"{value / 1e3:.1f}k" for value in in_source))
         cells.append(f"{ahead(par, returns)} of {len(par) * len(some)}" if kind.endswith(TWIN) else "–")
         print(f"| {' | '.join(cells).lstrip()} |")
@@ -65,11 +55,11 @@ def print_returns(task: str, runs: dict[str, list[Run]]) -> None:
 
 def print_pairs(task: str, par: Sequence[Curve], twins: Sequence[Curve]) -> None:
     """At every step of ENDS that the twins reached."""
-    reached = [end for end in ENDS if end <= twins[0]["source_steps"][-1]]
-    counts = [
-        str(ahead(*(late(some, "target_return_mean", end) for some in (par, twins)))) if end in reached else ""
-        for end in ENDS
-    ]
+    counts = []
+    for end in ENDS:
+        reached = end <= twins[0]["source_steps"][-1]
+        both = (mean_between(some, "target_return_mean", end - LAST, end) for some in (par, twins)) if reached else ()
+        counts.append(f"{ahead(*both)}" if reached else "")
     print(f"| {task} | {' | '.join(counts)} |")
 
 
@@ -83,6 +73,15 @@ def print_over_all(tasks: Sequence[str]) -> None:
         print(f"| {' | '.join(cells)} |")
 
 
+def print_avoided() -> None:
+    """From what `results/darc/avoided.py` writes: every seed's share of steps outside the target's range."""
+    shares: dict[tuple[str, str], list[float]] = {}
+    for row in csv.DictReader((HERE / "avoided.csv").open()):
+        shares.setdefault((row["task"], row["joint"]), []).append(float(row["share_outside"]))
+    for (task, joint), every in shares.items():
+        print(f"| {task} | {joint} | {listed(every, '.2f')} |")
+
+
 def main() -> None:
     begun = curves_in(HERE / "part-length.csv", COLUMNS)
     runs = {task: {kind: runs_of(task, *where) for kind, where in KINDS.items()} for task in sorted(begun)}
@@ -93,6 +92,7 @@ def main() -> None:
         for task, some in sorted(twins.items()):
             print_pairs(task, curves[task]["released"], some)
     print_over_all(list(runs))
+    print_avoided()
     draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("mean_value",), faint=("paper", f"paper, {TWIN}"))
 
 

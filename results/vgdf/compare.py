@@ -9,7 +9,7 @@ import numpy as np
 from offdyn.report.runs import gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import Curve, curves_in, curves_of, draw, listed
+from every_seed import Curve, ahead, curves_in, curves_of, draw, listed, mean_between
 
 HERE = Path(__file__).parent
 BEGIN, END = 10_000, 20_000  # target steps: where the filter begins and where the runs stopped; means are over these
@@ -30,8 +30,7 @@ OTHERS = {
 
 
 def then(curves: Sequence[Curve], name: str) -> list[float]:
-    steps = [curve["target_steps"] for curve in curves]
-    return [float(c[name][(s > BEGIN) & (s <= END)].mean()) for c, s in zip(curves, steps, strict=True)]
+    return mean_between(curves, name, BEGIN, END, over="target_steps")
 
 
 def main() -> None:
@@ -47,8 +46,7 @@ def main() -> None:
         mine = then(kinds["VGDF"], "target_return_mean")
         cells = [task, listed(mine), listed(then(kinds["VGDF"], "source_return_mean")), f"{np.mean(mine):.0f}"]
         for some in [then(kinds[kind], "target_return_mean") for kind in OTHERS]:
-            ahead = sum(one > other for one in mine for other in some)
-            cells.append(f"{np.mean(some):.0f} ({ahead} of {len(mine) * len(some)})" if some else "")
+            cells.append(f"{np.mean(some):.0f} ({ahead(mine, some)} of {len(mine) * len(some)})" if some else "")
         print(f"| {' | '.join(cells)} |")
     for task, mine in sorted(vgdf.items()):
         cells = [listed(then(mine, name), form) for name, form in zip(FILTER, (".0f", ".1f", ".2f"), strict=True)]

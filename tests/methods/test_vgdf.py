@@ -113,6 +113,13 @@ def test_imagined_values_their_likelihood_and_the_filter_are_numpys(imagined, co
     assert all(getattr(corrected, name) is getattr(rows, name) for name in Batch._fields if name != "weight")
 
 
+def test_the_noise_of_imagined_outcomes_is_drawn_outside_the_branch():
+    """There `scan_ahead` can draw that of a whole tick at once."""
+    traced = jax.make_jaxpr(lambda step: VGDF.correct(source_rows(), context(step=step))[0].weight)(0)
+    (branch,) = [equation for equation in traced.eqns if equation.primitive.name == "cond"]
+    assert (3, ROWS, 3) in [variable.aval.shape for variable in branch.invars]
+
+
 def test_an_end_is_judged_by_raw_observations():
     seen: list[np.ndarray] = []
     spec = SPEC._replace(is_terminal=lambda after: seen.append(np.asarray(after)) or falls(after))
