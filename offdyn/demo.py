@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import OffdynError
+from .signals import stop_on_signals
 
 if TYPE_CHECKING:
     from .experiments.config import RunConfig
     from .experiments.progress import Progress
     from .experiments.record import RunFolder
+    from .experiments.trainer import Stop
 
 REASON = (
     "In the source a jet carries the walker three strides at once, in the target it is broken and firing it wastes the "
@@ -138,12 +140,15 @@ def plan(rival: Rival, seeds: Sequence[int], quick: bool) -> "list[RunConfig]":
     return [replace(run, chosen=told_apart_by) for run in runs]  # short folder names
 
 
-def train(out: Path, seeds: Sequence[int], quick: bool, progress: "Progress") -> "dict[str, list[RunFolder]]":
+def train(
+    out: Path, seeds: Sequence[int], quick: bool, progress: "Progress", stop: "Stop"
+) -> "dict[str, list[RunFolder]]":
     """All runs of all methods; PAR and its twin share a program."""
     from .experiments.train import start
 
     runs = {rival.label: plan(rival, seeds, quick) for rival in (PAR, *RIVALS)}
-    folders = {f.config.name: f for f in start([r for some in runs.values() for r in some], out, progress=progress)}
+    every = [run for some in runs.values() for run in some]
+    folders = {folder.config.name: folder for folder in start(every, out, progress=progress, stop=stop)}
     for folder in folders.values():
         if folder.state != "finished":
             raise OffdynError(f"{folder.config.name} {folder.state}: {folder.provenance.get('failure')}")
@@ -165,7 +170,7 @@ def table(returns: Mapping[str, Sequence[float]], comparisons: Sequence[Comparis
     ]
 
 
-def demonstrate(out: Path, seeds: Sequence[int], quick: bool, progress: "Progress") -> str:
+def demonstrate(out: Path, seeds: Sequence[int], quick: bool, progress: "Progress", stop: "Stop") -> str:
     """Train, judge, write the page; what to print. What was in the folder stays until the new runs are done."""
     from .demo_page import write
 
@@ -178,7 +183,7 @@ def demonstrate(out: Path, seeds: Sequence[int], quick: bool, progress: "Progres
     began = time.perf_counter()
     fresh = Path(tempfile.mkdtemp(prefix="unfinished-", dir=out))
     try:
-        trained = train(fresh, seeds, quick, progress)
+        trained = train(fresh, seeds, quick, progress, stop)
         returns = results(trained)
         comparisons = [compare(rival.label, returns[PAR.label], returns[rival.label]) for rival in RIVALS]
         curves = {label: [folder.curve() for folder in some] for label, some in trained.items()}
@@ -217,14 +222,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("XLA_FLAGS", COMPILER)
     try:
         from .experiments.progress import Lines, for_people
+        from .experiments.trainer import Stopped
 
         class Brief(Lines):
             """Lines without one for every evaluation of every run."""
 
             def evaluated(self, run: str, target_return: float, penalty: float | None) -> None: ...
 
-        progress = for_people()
-        print(demonstrate(asked.out, asked.seeds, asked.quick, Brief() if isinstance(progress, Lines) else progress))
+        # From here on a flag: an exception that a signal raises may be swallowed where it lands.
+        stop, progress = stop_on_signals("stopping ..."), for_people()
+        shown = Brief() if isinstance(progress, Lines) else progress
+        try:
+            print(demonstrate(asked.out, asked.seeds, asked.quick, shown, stop))
+        except Stopped:
+            raise KeyboardInterrupt from None
         return 0
     except OffdynError as error:
         print(f"demo: {error}", file=sys.stderr)

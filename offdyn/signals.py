@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from .experiments.trainer import Stop
 
 
-def stop_on_signals() -> "Stop":
-    """The first Ctrl-C or SIGTERM saves and stops; a second one of either ends the process at once."""
+def stop_on_signals(answer: str = "saving and stopping ...") -> "Stop":
+    """The first Ctrl-C or SIGTERM is answered and sets the wish; a second one of either ends the process at once."""
     from .experiments.trainer import Stop
 
     stop = Stop()
@@ -21,7 +21,7 @@ def stop_on_signals() -> "Stop":
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         stop.wanted = True
-        print("saving and stopping ...", file=sys.stderr)
+        print(answer, file=sys.stderr)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)

@@ -18,6 +18,7 @@ from offdyn.domains.worlds import WorldBodies
 from offdyn.errors import OffdynError
 from offdyn.experiments.config import from_yaml, group, to_yaml
 from offdyn.experiments.progress import Quiet
+from offdyn.experiments.trainer import Stop, Stopped
 
 HELD, FIRED = -0.5, 0.5
 SOURCE, TARGET = np.array([False]), np.array([True])
@@ -189,8 +190,14 @@ def test_a_training_that_fails_leaves_the_earlier_demo_as_it_was(
 
     monkeypatch.setattr(demo, "train", fail)
     with pytest.raises(OffdynError, match="full"):
-        demo.demonstrate(tmp_path, [0], True, Quiet())
+        demo.demonstrate(tmp_path, [0], True, Quiet(), Stop())
     assert [path.name for path in tmp_path.iterdir()] == ["demo.json"]
+
+
+def test_a_wish_to_stop_ends_the_first_training_and_leaves_nothing(tmp_path: Path, shared_programs: None) -> None:
+    with pytest.raises(Stopped):
+        demo.demonstrate(tmp_path / "demo", [7], True, Quiet(), Stop(wanted=True))
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupted_demo_leaves_a_sentence_and_nothing_else(tmp_path: Path) -> None:

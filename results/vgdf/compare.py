@@ -1,63 +1,119 @@
-"""Draws curves.png and prints the tables, VGDF beside the others as far as it came: python results/vgdf/compare.py"""
+"""Draws curves.png and prints the tables, VGDF beside the others: python results/vgdf/compare.py"""
 
+import csv
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
-from offdyn.report.runs import gather
+from offdyn.report.bootstrap import estimate
+from offdyn.report.runs import Run, gather
+from offdyn.report.statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import Curve, ahead, curves_in, curves_of, draw, listed, mean_between
+from every_seed import ahead, curves_in, curves_of, draw, listed, mean_between
 
 HERE = Path(__file__).parent
-BEGIN, END = 10_000, 20_000  # target steps: where the filter begins and where the runs stopped; means are over these
+LENGTH, LAST = 1_000_000, 200_000  # source steps; what is late is a mean over the last
+BEGUN = 100_000, 200_000  # source steps: where the filter begins and where an earlier start ended
 RETURNS = {"target_return_mean": "return in the target", "source_return_mean": "return in the source"}
 FILTER = {
-    "mean_value": "mean value",
-    "spread_of_imagined_values": "spread of imagined values",
-    "ensemble_error_on_held-out_target_rows": "ensemble's error, held-out rows",
+    "mean_value": ".0f",
+    "spread_of_imagined_values": ".1f",
+    "least_log_likelihood_kept": ".1f",
+    "ensemble_error_on_held-out_target_rows": ".2f",
 }
 OTHERS = {
     "PAR, paper": ("par", "paper", ("par-paper", "par-again", "par-ant")),
     "PAR, released": ("par", "released", ("par-released",)),
     "no penalty": ("par", "released", ("twins",)),
+    "SAC-tune": ("sac-tune", "paper", ("sac-tune",)),
     "DARC-weight": ("darc-weight", "paper", ("darc",)),
     "DARC": ("darc", "paper", ("darc",)),
     "SAC-tar": ("sac-tar", "paper", ("sac-tar",)),
 }
 
 
-def then(curves: Sequence[Curve], name: str) -> list[float]:
-    return mean_between(curves, name, BEGIN, END, over="target_steps")
+def finals(runs: list[Run]) -> list[float]:
+    return [run.final_return for run in runs if run.final_return is not None]
+
+
+def print_returns(task: str, mine: list[Run], others: dict[str, list[Run]]) -> None:
+    """Of final policies, and in how many pairs VGDF is ahead; in both bodies over the last steps."""
+    late = [mean_between(curves_of(mine, RETURNS), name, LENGTH - LAST, LENGTH) for name in RETURNS]
+    cells = [task, listed(finals(mine)), f"{np.mean(finals(mine)):.0f}", *map(listed, late)]
+    for some in map(finals, others.values()):
+        of = len(mine) * len(some)
+        cells.append(f"{np.mean(some):.0f} ({ahead(finals(mine), some)} of {of})" if some else "")
+    print(f"| {' | '.join(cells)} |")
+
+
+def print_filter(task: str, mine: list[Run]) -> None:
+    curves = curves_of(mine, FILTER)
+    cells = [listed(mean_between(curves, name, LENGTH - LAST, LENGTH), form) for name, form in FILTER.items()]
+    print(f"| {task} | {' | '.join(cells)} |")
+
+
+def print_over_all(kind: str, runs: dict[str, list[Run]]) -> None:
+    """Normalised scores of final policies and of the last evaluations, every task counting the same."""
+    scores = {task: [run.final["final_normalised"] for run in some if run.final] for task, some in runs.items()}
+    # By the target's steps: fine-tuning has none in the source.
+    ends = (LENGTH - LAST) / 10, LENGTH / 10
+    curves = {task: curves_of(some, ["normalised"]) for task, some in runs.items()}
+    late = {task: mean_between(some, "normalised", *ends, over="target_steps") for task, some in curves.items()}
+    cells = [kind, f"{sum(map(len, scores.values()))}"]
+    for value, interval in (estimate(scores, mean), estimate(late, mean)):
+        cells.append(f"{value:.0f}" + (f" ({interval.low:.0f} to {interval.high:.0f})" if interval else ""))
+    print(f"| {' | '.join(cells)} |")
+
+
+def print_begun_twice(task: str, mine: list[Run]) -> None:
+    """An earlier start of the same runs, as far as it came."""
+    earlier = curves_in(HERE / "part-length.csv", RETURNS)[task]
+    both = (mean_between(some, "target_return_mean", *BEGUN) for some in (earlier, curves_of(mine, RETURNS)))
+    print(f"| {task} | {' | '.join(map(listed, both))} |")
+
+
+def print_avoided() -> None:
+    """From what `results/darc/avoided.py` writes: every seed's share of steps outside the target's range."""
+    shares: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in csv.DictReader((HERE / "avoided.csv").open()):
+        shares[row["task"], row["joint"]].append(float(row["share_outside"]))
+    for (task, joint), every in shares.items():
+        print(f"| {task} | {joint} | {listed(every, '.2f')} |")
 
 
 def main() -> None:
-    vgdf = curves_in(HERE / "part-length.csv", [*RETURNS, *FILTER])
+    vgdf: dict[str, list[Run]] = defaultdict(list)
+    for run in gather([HERE]):
+        vgdf[run.task].append(run)
     runs = {kind: gather([HERE.parent / name for name in folders]) for kind, (_, _, folders) in OTHERS.items()}
-    curves: dict[str, dict[str, list[Curve]]] = {}
-    for task, mine in sorted(vgdf.items()):
-        curves[task] = {"VGDF": mine}
-        for kind, (method, preset, _) in OTHERS.items():
-            some = [run for run in runs[kind] if (run.task, run.method, run.preset) == (task, method, preset)]
-            curves[task][kind] = curves_of(some, RETURNS)
-    for task, kinds in curves.items():
-        mine = then(kinds["VGDF"], "target_return_mean")
-        cells = [task, listed(mine), listed(then(kinds["VGDF"], "source_return_mean")), f"{np.mean(mine):.0f}"]
-        for some in [then(kinds[kind], "target_return_mean") for kind in OTHERS]:
-            cells.append(f"{np.mean(some):.0f} ({ahead(mine, some)} of {len(mine) * len(some)})" if some else "")
-        print(f"| {' | '.join(cells)} |")
-    for task, mine in sorted(vgdf.items()):
-        cells = [listed(then(mine, name), form) for name, form in zip(FILTER, (".0f", ".1f", ".2f"), strict=True)]
-        print(f"| {task} | {' | '.join(cells)} |")
-    shown = ("VGDF", "PAR, paper", "PAR, released")
-    drawn = {task: {kind: cut(kinds[kind]) for kind in shown} for task, kinds in curves.items()}
-    draw(HERE / "curves.png", drawn, RETURNS, over="target_steps", faint=shown[1:])
-
-
-def cut(curves: Sequence[Curve]) -> list[Curve]:
-    return [{name: values[curve["target_steps"] <= END] for name, values in curve.items()} for curve in curves]
+    others = {
+        task: {
+            kind: [run for run in runs[kind] if (run.task, run.method, run.preset) == (task, method, preset)]
+            for kind, (method, preset, _) in OTHERS.items()
+        }
+        for task in sorted(vgdf)
+    }
+    for task, some in others.items():
+        print_returns(task, vgdf[task], some)
+    print_over_all("VGDF", vgdf)
+    for kind in OTHERS:
+        if all(some[kind] for some in others.values()):
+            print_over_all(kind, {task: some[kind] for task, some in others.items()})
+    for task in others:
+        print_filter(task, vgdf[task])
+    print_avoided()
+    for task in others:
+        print_begun_twice(task, vgdf[task])
+    faint = ("PAR, paper", "PAR, released")
+    drawn = {
+        task: {kind: curves_of(some, RETURNS) for kind, some in {"VGDF": vgdf[task], **others[task]}.items()}
+        for task in others
+    }
+    shown = {task: {kind: kinds[kind] for kind in ("VGDF", *faint)} for task, kinds in drawn.items()}
+    draw(HERE / "curves.png", shown, RETURNS, over="target_steps", faint=faint)
 
 
 if __name__ == "__main__":
