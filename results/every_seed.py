@@ -89,6 +89,6 @@ def draw(
         panel.set_xlabel(STEPS[over])
     for panel, shown in zip(axes[:, 0], itertools.cycle(columns.values()), strict=False):
         panel.set_ylabel(shown)
-    axes[0, 0].legend(fontsize=8)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     figure.savefig(out, dpi=70)
     return figure

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from offdyn.report.runs import gather
@@ -199,6 +200,17 @@ def test_a_page_shows_the_tables_that_its_script_prints_from_the_runs_beside_it(
     assert rows
     assert [row for row in rows if row not in page.replace("**", "").splitlines()] == []
     assert [f"]({path.name})" in page for path in drawn] == [True]
+
+
+def test_with_the_same_compiled_programs_a_second_start_on_a_gpu_had_the_same_numbers(scripts: Any) -> None:
+    ants = RESULTS / "par-ant"
+    begun = scripts("every_seed").curves_in(ants / "part-length-again.csv", {"mean_value", "target_return_mean"})
+    for task, curves in begun.items():
+        for seed, curve in zip((3, 4), curves, strict=True):
+            whole = next(run for run in gather([ants]) if (run.task, run.seed) == (task, seed))
+            for name, values in curve.items():
+                # The table holds five digits; a step's number is among them.
+                np.testing.assert_allclose(values, whole.column(name)[: len(values)], rtol=5.1e-5, err_msg=name)
 
 
 def test_the_verdicts_on_source_rows_are_those_of_the_rows_beside_the_page(
