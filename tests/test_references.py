@@ -81,6 +81,16 @@ def test_a_twin_is_its_run_without_penalty_and_a_control_has_it_without_its_cont
     }
 
 
+def test_a_control_of_vgdf_counts_as_many_rows_without_their_choice() -> None:
+    of = {(run.task.name, run.seed): run for run in runs_of("rivals") if run.method == "vgdf"}
+    seen = set()
+    for control in runs_of("filter"):
+        run = of[control.task.name, control.seed]
+        ((name, value),) = {n: v for n, v in control.settings().items() if run.settings()[n] != v}.items()
+        seen.add((name, value))
+    assert seen == {("weight_shuffled", 1), ("weight_averaged", 1)}
+
+
 def test_bodies_alone_differ_where_bodies_are_compared() -> None:
     runs = runs_of("bodies")
     assert len({repr(sorted(others(run, "bodies", "penalty").items())) for run in runs}) == 1

@@ -82,10 +82,10 @@ def check(config: "RunConfig") -> None:
     need(sac.gradient_clip is None or sac.gradient_clip > 0, "gradient_clip", "more than 0, or none")
     need(sac.log_std_low < sac.log_std_high, "log_std_low", "less than log_std_high")
     need(values.get("penalty", 0) >= 0, "penalty", "0 or more")
-    for name in ("deviation_shuffled", "deviation_averaged"):
-        need(0 <= values.get(name, 0) <= 1, name, "from 0 to 1")
-    both = values.get("deviation_shuffled", 0) + values.get("deviation_averaged", 0)
-    need(both <= 1, "deviation_averaged", "at most 1 together with deviation_shuffled")
+    for shuffled, averaged in (("deviation_shuffled", "deviation_averaged"), ("weight_shuffled", "weight_averaged")):
+        for name in (shuffled, averaged):
+            need(0 <= values.get(name, 0) <= 1, name, "from 0 to 1")
+        need(values.get(shuffled, 0) + values.get(averaged, 0) <= 1, averaged, f"at most 1 together with {shuffled}")
     need(0 < values.get("kept_share", 1) <= 1, "kept_share", "more than 0 and at most 1")
     need(values.get("members", 2) >= 2, "members", "at least 2")
     for name, known in (("imagined", IMAGINED), ("compared", COMPARED)):

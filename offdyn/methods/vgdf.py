@@ -17,7 +17,7 @@ from ..learning.networks import Layout, Parameters, Trained, descend, fresh
 from ..learning.sac import Sac, act, state_inputs, values
 from ..types import Array, Batch, Context, Spec
 from .method import Method, Notes, Preset
-from .parts import cloning, ensemble, scaling
+from .parts import cloning, controls, ensemble, scaling
 from .parts.cloning import Cloning
 from .parts.ensemble import LOG_2PI, Ensemble
 
@@ -31,6 +31,9 @@ class Hyper(Cloning):
     """The ensemble's choices, the filter's and the optimistic policy's; the defaults are preset `paper`."""
 
     kept_share: float = 0.25  # of each source batch
+    # Controls, to see whether it matters which rows are kept: how much of a row's weight is not its own ...
+    weight_shuffled: float = 0.0  # ... but that of another row of the batch
+    weight_averaged: float = 0.0  # ... but the mean of the batch
     ensemble_learning_rate: float = 1e-3
     ensemble_decay: float = 1.0  # times the released code's decay of each layer
     warm_up: int = 100_000  # updates before the filter: all source rows are kept
@@ -195,7 +198,8 @@ def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
         least = jnp.quantile(likelihood, 1 - ctx.hyper.kept_share)
         return (likelihood >= least).astype(source.weight.dtype), least, deviation.mean()
 
-    weight, least, spread = jax.lax.cond(ctx.step < ctx.hyper.warm_up, keep_all, keep_likely, source)
+    own, least, spread = jax.lax.cond(ctx.step < ctx.hyper.warm_up, keep_all, keep_likely, source)
+    weight = controls.mixed(own, ctx.hyper.weight_shuffled, ctx.hyper.weight_averaged)
     notes = {
         "mean weight of source rows": weight.mean(),
         "least log likelihood kept": least,

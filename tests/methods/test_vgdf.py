@@ -137,6 +137,19 @@ def test_the_share_that_is_kept(share, rows):
     assert np.isclose(notes["mean weight of source rows"], rows / ROWS)
 
 
+def test_a_control_counts_as_much_in_all_and_not_the_rows_that_are_likely():
+    def weights(shuffled: float, averaged: float) -> np.ndarray:
+        hyper = dataclasses.replace(SMALL, weight_shuffled=shuffled, weight_averaged=averaged)
+        return np.asarray(VGDF.correct(source_rows(), context(hyper))[0].weight)
+
+    own, shuffled, averaged = weights(0, 0), weights(1, 0), weights(0, 1)
+    assert own.sum() == shuffled.sum() == ROWS / 4
+    assert set(shuffled) == {0.0, 1.0}
+    assert abs(np.corrcoef(shuffled, own)[0, 1]) < 0.5
+    np.testing.assert_allclose(averaged, 0.25, rtol=1e-6)
+    np.testing.assert_allclose(weights(0.2, 0.3), 0.5 * own + 0.2 * shuffled + 0.3 * averaged, rtol=1e-6)
+
+
 def test_likelihoods_too_small_for_a_density_are_still_ranked():
     """Both densities are 0 in float32, and in float64."""
     likelihood, _ = vgdf.log_likelihood(jnp.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]]), jnp.array([1e4, 2e4]))
@@ -287,7 +300,16 @@ def test_what_the_presets_say():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("kept_share", 0.0), ("kept_share", 1.5), ("members", 1), ("imagined", "x"), ("compared", "x")]
+    ("name", "value"),
+    [
+        ("kept_share", 0.0),
+        ("kept_share", 1.5),
+        ("weight_shuffled", 1.5),
+        ("weight_averaged", -0.1),
+        ("members", 1),
+        ("imagined", "x"),
+        ("compared", "x"),
+    ],
 )
 def test_settings_that_cannot_be_meant_are_refused(name, value):
     with pytest.raises(OffdynError, match=f"setting {name}: expected"):

@@ -17,7 +17,7 @@ from ...learning.networks import Inputs, Layout, Parameters, Trained, descend, d
 from ...learning.sac import state_inputs
 from ...types import Array, Batch, Context, Spec
 from ..method import Method, Notes, Preset
-from . import cloning
+from . import cloning, controls
 from .cloning import Cloning
 
 
@@ -158,10 +158,8 @@ def measure(predict: Predict, pair: Pair, rows: Batch, ctx: Context) -> Array:
 
 def correct(predict: Predict, pair: Pair, source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     """r <- r - penalty * deviation (equation 4 of the paper)."""
-    away = measure(predict, pair, source, ctx)
-    shuffled, averaged = ctx.hyper.deviation_shuffled, ctx.hyper.deviation_averaged
-    # Rows are drawn independently of each other: the row before is as good as any.
-    away = (1 - shuffled - averaged) * away + shuffled * jnp.roll(away, 1) + averaged * away.mean()
+    own = measure(predict, pair, source, ctx)
+    away = controls.mixed(own, ctx.hyper.deviation_shuffled, ctx.hyper.deviation_averaged)
     deducted = ctx.hyper.penalty * away
     notes = {
         "reward penalty": deducted.mean(),
