@@ -2,7 +2,7 @@
 
     python results/which-body/measure.py
 
-Reads the runs of results/par-paper and par-released whose policies are there; 50 fresh episodes of the mean action on
+Reads the runs of results/par-paper, par-released and vgdf whose policies are there; 50 fresh episodes of the mean action on
 each body, none of them seen in training.
 """
 
@@ -16,7 +16,7 @@ from offdyn.experiments.evaluate import Policy, evaluate
 from offdyn.report.runs import read_run
 
 HERE = Path(__file__).parent
-RUNS = ("par-paper", "par-released")
+RUNS = ("par-paper", "par-released", "vgdf")
 EPISODES, INDEX = 50, 1000  # an evaluation number that training never reaches
 TASKS = ("halfcheetah-no-thighs", "hopper-big-head")
 
@@ -30,11 +30,11 @@ def main() -> None:
             found = evaluate(policy, [pairs.find(task)], [run.seed], EPISODES, EPISODES, index=INDEX)
             for body, returns in (("shifted", found.target_returns[0]), ("unshifted", found.source_returns[0])):
                 mean, std = (round(float(value), 1) for value in (np.mean(returns), np.std(returns)))
-                rows.append((task, run.preset, run.seed, body, mean, std))
+                rows.append((task, run.method, run.preset, run.seed, body, mean, std))
                 print(*rows[-1])
     with (HERE / "returns.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("task", "preset", "seed", "body", "mean", "std"))
+        writer.writerow(("task", "method", "preset", "seed", "body", "mean", "std"))
         writer.writerows(rows)
 
 
