@@ -213,6 +213,19 @@ def test_with_the_same_compiled_programs_a_second_start_on_a_gpu_had_the_same_nu
                 np.testing.assert_allclose(values, whole.column(name)[: len(values)], rtol=5.1e-5, err_msg=name)
 
 
+def test_the_controls_on_the_small_world_are_those_of_the_table_beside_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RESULTS / "small-world"
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "argv", ["controls.py", "--show"])
+    runpy.run_path(str(folder / "controls.py"), run_name="__main__")
+    sys.modules.pop("run")
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 8
+    assert [row for row in rows if row not in (folder / "README.md").read_text().splitlines()] == []
+
+
 def test_the_verdicts_on_source_rows_are_those_of_the_rows_beside_the_page(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,8 +2,8 @@
 
     python results/which-body/measure.py
 
-Reads the runs of results/par-paper, par-released and vgdf whose policies are there; 50 fresh episodes of the mean action on
-each body, none of them seen in training.
+Reads the runs of results/par-paper, par-released and vgdf that have policies; 50 fresh episodes of the mean action
+on each body, none of them seen in training.
 """
 
 import csv
