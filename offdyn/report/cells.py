@@ -64,6 +64,11 @@ class Cell:
         return np.array([run.final_return for run in self.finished], float)
 
     @property
+    def lates(self) -> np.ndarray:
+        """Returns over the last fifth of training [finished runs]; NaN where a run has lost its curve."""
+        return np.array([run.late_return for run in self.finished], float)
+
+    @property
     def seeds(self) -> list[int]:
         return sorted(run.seed for run in self.runs)
 

@@ -18,6 +18,7 @@ MEASURE = (
     "checkpoint. Large: mean ± std over seeds (population std). Small: interquartile mean with its 95 % bootstrap "
     "interval, which fewer than 3 runs do not have, and n, the number of finished runs (of all)."
 )
+LATE = "mean over the last fifth of training"
 MANY_COLUMNS = 8  # above which only pairs with PAR are compared
 LEVEL = 0.05  # of significance
 
@@ -98,10 +99,15 @@ def aggregates(comparison: Comparison) -> Table | None:
     if not by_label:
         return None
     named = {"IQM": iqm, "mean": mean, "median of tasks": median_task, "optimality gap": optimality_gap}
+    late = shared_scores(comparison, late=True)
+    if drawn := all(np.isfinite(runs).all() for tasks in late.values() for runs in tasks.values()):
+        named[LATE] = mean
     rows, records = [], []
     for label, tasks in by_label.items():
         shared, runs = len(tasks), sum(map(len, tasks.values()))
-        found: dict[str, Estimate] = {name: estimate(tasks, statistic) for name, statistic in named.items()}
+        found: dict[str, Estimate] = {
+            name: estimate(late[label] if name == LATE else tasks, statistic) for name, statistic in named.items()
+        }
         entries = [Entry(shown(f.value, 1), (shown_interval(f.interval, 1).strip(),)) for f in found.values()]
         rows.append([Entry(label), Entry(str(shared)), Entry(str(runs)), *entries])
         record = {"method": label, "tasks": shared, "runs": runs}
@@ -112,7 +118,7 @@ def aggregates(comparison: Comparison) -> Table | None:
     caption = (
         f"Over the {shared} task(s) on which every column has a finished run; 95 % intervals from a bootstrap "
         "that redraws the seeds within each task. Optimality gap: how far runs fall short of 100 on average."
-    )
+    ) + drawn * f" {LATE.capitalize()}: of the evaluations there, where a final policy is one draw."
     return Table(
         f"{comparison.kind}-aggregate", f"Normalised score over all tasks, {comparison.kind} source", caption,
         ["method", "tasks", "runs", *named], rows, records,
@@ -173,21 +179,21 @@ def _columns(comparison: Comparison) -> list[tuple[str, str | None]]:
     return columns
 
 
-def shared_scores(comparison: Comparison) -> dict[str, dict[str, np.ndarray]]:
-    """By column, normalised final scores of the tasks that no column lacks; {} where there is no such task.
+def shared_scores(comparison: Comparison, late: bool = False) -> dict[str, dict[str, np.ndarray]]:
+    """By column, normalised scores of the tasks that no column lacks; {} where there is no such task.
 
     Of methods as they come: variants that were tried on a few tasks would take the others from all columns.
     """
     comparison = parts(comparison)[0].comparison
-    by_label = {label: scores for label in comparison.labels if (scores := _scores(comparison, label))}
+    by_label = {label: scores for label in comparison.labels if (scores := _scores(comparison, label, late))}
     shared = set.intersection(*map(set, by_label.values())) if by_label else set()
     return {label: {task: scores[task] for task in shared} for label, scores in by_label.items()} if shared else {}
 
 
-def _scores(comparison: Comparison, label: str) -> dict[str, np.ndarray]:
-    """Normalised final scores by row, where there are any."""
-    cells = [(cell, reference(cell.row.task)) for cell in comparison.column(label)]
-    return {cell.row.name: normalised(cell.finals, *bounds) for cell, bounds in cells if bounds and len(cell.finals)}
+def _scores(comparison: Comparison, label: str, late: bool) -> dict[str, np.ndarray]:
+    """Normalised scores by row, where there are any."""
+    cells = [(cell, reference(cell.row.task)) for cell in comparison.column(label) if cell.finished]
+    return {cell.row.name: normalised(cell.lates if late else cell.finals, *bounds) for cell, bounds in cells if bounds}
 
 
 def words_of(comparison: Comparison) -> int:

@@ -17,6 +17,7 @@ import yaml
 from ..errors import OffdynError, check_format
 from ..experiments.schedule import Schedule, without_gone
 from .folders import run_folders, standing_apart
+from .statistics import late_mean
 
 STATES = ("finished", "running", "stopped", "failed", "not started", "damaged")
 ONLINE = "online"
@@ -50,6 +51,12 @@ class Run:
         """Of the latest evaluation."""
         returns = self.column("target_return_mean")
         return float(returns[-1]) if len(returns) and math.isfinite(returns[-1]) else None
+
+    @property
+    def late_return(self) -> float:
+        """The mean of the last fifth's evaluations: steadier than a final policy. NaN where no curve is left."""
+        returns = self.column("target_return_mean")
+        return late_mean(self.column("target_steps"), returns) if len(returns) else math.nan
 
     @property
     def target_steps(self) -> int:

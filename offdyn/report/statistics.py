@@ -104,6 +104,16 @@ def area_under_curve(steps: Any, values: Any) -> Numbers:
     return np.trapezoid(values, steps, axis=-1) / (steps[-1] - steps[0])
 
 
+def late_mean(steps: Any, values: Any, share: float = 0.2) -> float:
+    """The mean of the evaluations in the last `share` of the steps; the last one always counts."""
+    steps, values = np.asarray(steps, float), np.asarray(values, float)
+    if steps.ndim != 1 or values.shape != steps.shape or not len(steps):
+        raise OffdynError(f"curve: expected 1 or more steps, each with a value; found {steps.shape}, {values.shape}")
+    late = steps > (1 - share) * steps[-1]
+    late[-1] = True  # also of a run that is tested once, before any step
+    return float(values[late].mean())
+
+
 def steps_to_reach(steps: Any, values: Any, level: float) -> float | None:
     """The step of the first evaluation at or above a level; None if there is none."""
     steps, values = _checked_steps(steps, values, least=1)

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from offdyn.report.bootstrap import estimate
 from offdyn.report.runs import Run, gather
-from offdyn.report.statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from every_seed import ahead, curves_in, curves_of, draw, listed, mean_between
@@ -55,19 +53,6 @@ def print_filter(task: str, mine: list[Run]) -> None:
     print(f"| {task} | {' | '.join(cells)} |")
 
 
-def print_over_all(kind: str, runs: dict[str, list[Run]]) -> None:
-    """Normalised scores of final policies and of the last evaluations, every task counting the same."""
-    scores = {task: [run.final["final_normalised"] for run in some if run.final] for task, some in runs.items()}
-    # By the target's steps: fine-tuning has none in the source.
-    ends = (LENGTH - LAST) / 10, LENGTH / 10
-    curves = {task: curves_of(some, ["normalised"]) for task, some in runs.items()}
-    late = {task: mean_between(some, "normalised", *ends, over="target_steps") for task, some in curves.items()}
-    cells = [kind, f"{sum(map(len, scores.values()))}"]
-    for value, interval in (estimate(scores, mean), estimate(late, mean)):
-        cells.append(f"{value:.0f}" + (f" ({interval.low:.0f} to {interval.high:.0f})" if interval else ""))
-    print(f"| {' | '.join(cells)} |")
-
-
 def print_begun_twice(task: str, mine: list[Run]) -> None:
     """An earlier start of the same runs, as far as it came."""
     earlier = curves_in(HERE / "part-length.csv", RETURNS)[task]
@@ -98,10 +83,6 @@ def main() -> None:
     }
     for task, some in others.items():
         print_returns(task, vgdf[task], some)
-    print_over_all("VGDF", vgdf)
-    for kind in OTHERS:
-        if all(some[kind] for some in others.values()):
-            print_over_all(kind, {task: some[kind] for task, some in others.items()})
     for task in others:
         print_filter(task, vgdf[task])
     print_avoided()

@@ -82,6 +82,21 @@ def test_scores_are_normalised_by_the_references_of_the_task(whole: Path) -> Non
     assert float(row["mean"]) == pytest.approx(100 * (65.0 + 26.34) / (3152.75 + 26.34))
 
 
+def test_the_score_over_all_tasks_is_also_that_of_the_last_fifth_unless_a_curve_is_lost(tmp_path: Path) -> None:
+    low, high = -26.34, 3152.75
+    make_seeds(tmp_path / "runs", PAR, "hopper-big-head", "par")
+    write([tmp_path / "runs"], tmp_path / "out")
+    (row,) = read(tmp_path / "out" / "tables" / "online-aggregate.csv")
+    name = "mean over the last fifth of training"
+    assert float(row["mean"]) == pytest.approx(100 * (300 - low) / (high - low))
+    assert float(row[name]) == pytest.approx(float(row["mean"]))  # the fifth of five evaluations alone is late
+    assert float(row[f"{name} low"]) < float(row[name]) < float(row[f"{name} high"])
+    next((tmp_path / "runs").glob("*/curve.csv")).unlink()
+    write([tmp_path / "runs"], tmp_path / "again")
+    (row,) = read(tmp_path / "again" / "tables" / "online-aggregate.csv")
+    assert name not in row
+
+
 def test_the_paper_stands_beside_ours_and_its_suspect_numbers_are_marked(whole: Path) -> None:
     rows = {row["task"]: row for row in read(whole / "tables" / "offline-returns.csv")}
     assert float(rows["halfcheetah-no-thighs"]["paper mean"]) == 5768

@@ -11,6 +11,7 @@ from offdyn.report.statistics import (
     by_task,
     fewest_runs,
     iqm,
+    late_mean,
     mean,
     median_steps,
     median_task,
@@ -152,3 +153,12 @@ def test_what_belongs_to_one_task_refuses_several():
 def test_the_fewest_runs_are_counted_and_tasks_sorted():
     assert fewest_runs(TASKS) == 1
     assert list(by_task(TASKS)) == ["ant", "hopper", "walker"]
+
+
+def test_late_is_the_last_fifth_of_the_steps_and_the_last_evaluation_always() -> None:
+    assert late_mean([0, 80, 81, 100], [1, 2, 4, 8]) == 6  # exactly four fifths are not late
+    assert late_mean([0, 10, 100], [1, 2, 3]) == 3
+    assert late_mean([0, 50, 100], [1, 2, 6], share=0.6) == 4
+    assert late_mean([0], [7]) == 7  # tested once, before any step
+    with pytest.raises(OffdynError, match="each with a value"):
+        late_mean([], [])
