@@ -1,4 +1,4 @@
-"""Prints the tables and draws figure.png from rows.csv: python results/true-gap/show.py"""
+"""Prints the tables of rows.csv and rows-later.csv and draws figure.png: python results/true-gap/show.py"""
 
 import csv
 from collections import defaultdict
@@ -28,10 +28,10 @@ SHOWN = (0.005, 0.97)  # quantiles between which signals are drawn
 Columns = dict[str, np.ndarray]
 
 
-def read() -> dict[tuple[str, str], Columns]:
+def read(name: str) -> dict[tuple[str, str], Columns]:
     """By task and seed, the rows whose states could be read from their observations."""
     found: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
-    for row in csv.DictReader((HERE / "rows.csv").open()):
+    for row in csv.DictReader((HERE / name).open()):
         if float(row["off"]) < OFF and row["gap"] != "nan":  # where the target's physics broke
             found[row["task"], row["seed"]].append(row)
     numbers = [name for name in row if name not in ("task", "seed")]
@@ -57,8 +57,7 @@ def kept_gap(signal: np.ndarray, gap: np.ndarray) -> float:
     return float(gap[signal <= np.quantile(signal, KEPT)].mean() / gap.mean())
 
 
-def main() -> None:
-    runs = read()
+def print_tables(runs: dict[tuple[str, str], Columns]) -> None:
     for (task, seed), rows in runs.items():
         gap = rows["gap"]
         cells = [
@@ -77,6 +76,12 @@ def main() -> None:
         cells += [f"{rank_correlation(rows[name], rows['ignorance']):.2f}" for name in SIGNALS]
         cells += [f"{rank_correlation(rows[name], rows['value_gap']):.2f}" for name in SIGNALS]
         print(f"| {' | '.join(cells)} |")
+
+
+def main() -> None:
+    runs = read("rows.csv")
+    print_tables(runs)
+    print_tables(read("rows-later.csv"))
     draw(runs)
 
 
