@@ -55,6 +55,15 @@ def listed(values: Iterable[float], form: str = ".0f") -> str:
     return ", ".join(f"{value:{form}}" for value in values)
 
 
+def print_avoided(table: Path) -> None:
+    """From what `results/darc/avoided.py` writes: every seed's share of steps outside the target's range."""
+    shares: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in csv.DictReader(table.open()):
+        shares[row["task"], row["joint"]].append(float(row["share_outside"]))
+    for (task, joint), every in shares.items():
+        print(f"| {task} | {joint} | {listed(every, '.2f')} |")
+
+
 def draw(
     out: Path,
     curves: Mapping[str, Mapping[str, Sequence[Curve]]],

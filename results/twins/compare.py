@@ -1,6 +1,5 @@
 """Draws curves.png and prints the tables, PAR beside its twins without penalty: python results/twins/compare.py"""
 
-import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from offdyn.report.runs import Run, read_run
 from offdyn.report.statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import Curve, ahead, curves_in, curves_of, draw, listed, mean_between
+from every_seed import Curve, ahead, curves_in, curves_of, draw, listed, mean_between, print_avoided
 
 HERE = Path(__file__).parent
 LAST = 100_000  # source steps, over which returns are means
@@ -73,15 +72,6 @@ def print_over_all(tasks: Sequence[str]) -> None:
         print(f"| {' | '.join(cells)} |")
 
 
-def print_avoided() -> None:
-    """From what `results/darc/avoided.py` writes: every seed's share of steps outside the target's range."""
-    shares: dict[tuple[str, str], list[float]] = {}
-    for row in csv.DictReader((HERE / "avoided.csv").open()):
-        shares.setdefault((row["task"], row["joint"]), []).append(float(row["share_outside"]))
-    for (task, joint), every in shares.items():
-        print(f"| {task} | {joint} | {listed(every, '.2f')} |")
-
-
 def main() -> None:
     begun = curves_in(HERE / "part-length.csv", COLUMNS)
     runs = {task: {kind: runs_of(task, *where) for kind, where in KINDS.items()} for task in sorted(begun)}
@@ -92,7 +82,7 @@ def main() -> None:
         for task, some in sorted(twins.items()):
             print_pairs(task, curves[task]["released"], some)
     print_over_all(list(runs))
-    print_avoided()
+    print_avoided(HERE / "avoided.csv")
     draw(HERE / "curves.png", curves, COLUMNS, logarithmic=("mean_value",), faint=("paper", f"paper, {TWIN}"))
 
 

@@ -1,6 +1,5 @@
 """Draws curves.png and prints the tables, VGDF beside the others: python results/vgdf/compare.py"""
 
-import csv
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 from offdyn.report.runs import Run, gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from every_seed import ahead, curves_in, curves_of, draw, listed, mean_between
+from every_seed import ahead, curves_in, curves_of, draw, listed, mean_between, print_avoided
 
 HERE = Path(__file__).parent
 LENGTH, LAST = 1_000_000, 200_000  # source steps; what is late is a mean over the last
@@ -60,15 +59,6 @@ def print_begun_twice(task: str, mine: list[Run]) -> None:
     print(f"| {task} | {' | '.join(map(listed, both))} |")
 
 
-def print_avoided() -> None:
-    """From what `results/darc/avoided.py` writes: every seed's share of steps outside the target's range."""
-    shares: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in csv.DictReader((HERE / "avoided.csv").open()):
-        shares[row["task"], row["joint"]].append(float(row["share_outside"]))
-    for (task, joint), every in shares.items():
-        print(f"| {task} | {joint} | {listed(every, '.2f')} |")
-
-
 def main() -> None:
     vgdf: dict[str, list[Run]] = defaultdict(list)
     for run in gather([HERE]):
@@ -85,7 +75,7 @@ def main() -> None:
         print_returns(task, vgdf[task], some)
     for task in others:
         print_filter(task, vgdf[task])
-    print_avoided()
+    print_avoided(HERE / "avoided.csv")
     for task in others:
         print_begun_twice(task, vgdf[task])
     faint = ("PAR, paper", "PAR, released")
