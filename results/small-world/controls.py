@@ -1,4 +1,4 @@
-"""Does content matter where it can? PAR's and VGDF's controls on the demo's world: controls.csv, and its table.
+"""Does content matter where it can? PAR's and VGDF's controls on the demo's world: controls.csv, controls.json (settings and versions), and its table.
 
     python results/small-world/controls.py [--seeds 0 1 2 3 4 5 6 7 8 9] [--work FOLDER]
     python results/small-world/controls.py --show    # the tables alone, from controls.csv
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import BOTH, ENSEMBLE, HERE, PAR, PENALTY, WARM_UP, trained, write
+from run import BOTH, ENSEMBLE, HERE, PAR, PENALTY, WARM_UP, about, trained, write
 
 from offdyn.demo import compare
 
@@ -57,6 +57,7 @@ def main() -> None:
                     final = json.loads((run.path / "final.json").read_text())["final_mean"]
                     lines.append((kind, run.config.seed, round(final, 3)))
             write(TABLE.name, ("kind", "seed", "final_mean"), lines)
+            about("controls.json", f"controls.py --seeds {' '.join(map(str, asked.seeds))}", KINDS)
     finals: dict[str, list[float]] = defaultdict(list)
     for row in csv.DictReader(TABLE.open()):
         finals[row["kind"]].append(float(row["final_mean"]))

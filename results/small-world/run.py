@@ -78,6 +78,13 @@ def write(name: str, columns: tuple[str, ...], lines: list[tuple[Any, ...]]) -> 
         writer.writerows([columns, *lines])
 
 
+def about(name: str, command: str, methods: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    """The command, each method's settings, and the versions and hardware at hand."""
+    settings = {label: {field: str(value) for field, value in how[1].items()} for label, how in methods.items()}
+    said = {"command": f"results/small-world/{command}", "settings": settings, **surroundings(None)}
+    (HERE / name).write_text(json.dumps(said, indent=2) + "\n")
+
+
 def draw(runs: dict[str, list[RunFolder]], path: Path, title: str) -> None:
     figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
     for colour, (label, members) in zip(COLOURS, runs.items(), strict=False):
@@ -121,12 +128,7 @@ def main() -> None:
             print(f"{label:14} {np.mean(returns):7.2f} +- {np.std(returns):5.2f}   {returns}")
         write("curves.csv", ("method", "seed", "target_steps", "updates", "target_return_mean"), curves)
         write("finals.csv", ("method", "seed", "final_mean", "wall_seconds"), finals)
-        about = {"command": f"results/small-world/run.py --seeds {' '.join(map(str, asked.seeds))}"}
-        about |= {
-            "settings": {label: {k: str(v) for k, v in how[1].items()} for label, how in (ONLINE | OFFLINE).items()}
-        }
-        about |= surroundings(None)
-        (HERE / "provenance.json").write_text(json.dumps(about, indent=2) + "\n")
+        about("provenance.json", f"run.py --seeds {' '.join(map(str, asked.seeds))}", ONLINE | OFFLINE)
         draw(online, HERE / "online.png", "jetpack, live source")
         draw({"par, live source": runs["par"], **offline}, HERE / "offline.png", "jetpack, the source a dataset")
 
