@@ -1,4 +1,4 @@
-"""Does content matter where it can? PAR's and VGDF's controls on the demo's world: controls.csv, controls.json (settings and versions), and its table.
+"""Does content matter where it can? Controls of PAR and VGDF on the demo's world: controls.csv, controls.json, a table.
 
     python results/small-world/controls.py [--seeds 0 1 2 3 4 5 6 7 8 9] [--work FOLDER]
     python results/small-world/controls.py --show    # the tables alone, from controls.csv
@@ -27,6 +27,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {  # the first of a method is wha
     "PAR, deviations shuffled": ("par", {**PENALISED, "deviation_shuffled": 1.0}),
     "PAR, mean deviation": ("par", {**PENALISED, "deviation_averaged": 1.0}),
     "PAR, no penalty": ("par", {**PAR, "penalty": 0.0}),
+    "PAR, one source body": ("par", {**PENALISED, "bodies": 1}),
     "VGDF": ("vgdf", FILTERED),
     "VGDF, a quarter at random": ("vgdf", {**FILTERED, "weight_shuffled": 1.0}),
     "VGDF, all at a quarter of the weight": ("vgdf", {**FILTERED, "weight_averaged": 1.0}),

@@ -2,8 +2,7 @@
 
     python results/small-world/run.py [--seeds 0 1 2 3 4] [--work FOLDER]
 
-Took 36 minutes on two cores that had other work to do. `--work` keeps the runs; the same command then goes on where it
-was stopped.
+Takes six minutes on two cores. `--work` keeps the runs; the same command then goes on where it was stopped.
 """
 
 import argparse
@@ -58,7 +57,7 @@ def trained(label: str, method: str, settings: dict[str, Any], seeds: list[int],
     """The runs of one method; those an earlier call finished are read."""
     out = work / label.replace(", ", "-")
     if not out.exists():
-        offdyn.train(WORLD, method, seeds=seeds, out=out, **SCHEDULE, **FULL, **AGENT, **settings)
+        offdyn.train(WORLD, method, seeds=seeds, out=out, **{**SCHEDULE, **FULL, **AGENT, **settings})
     elif any(RunFolder.open(path.parent).state != "finished" for path in out.glob("*/config.yaml")):
         offdyn.resume(out)
     found = [RunFolder.open(path.parent) for path in sorted(out.glob("*/config.yaml"))]
