@@ -51,6 +51,17 @@ def ahead(some: Iterable[float], others: Collection[float]) -> int:
     return sum(one > other for one in some for other in others)
 
 
+def chance(some: Sequence[np.ndarray], others: Sequence[np.ndarray], deals: int = 20_000) -> float:
+    """Share of random deals of each task's runs between both sides whose means over tasks are as far apart."""
+    generator, apart, dealt = np.random.default_rng(0), 0.0, np.zeros(deals)
+    for mine, theirs in zip(some, others, strict=True):
+        both = np.concatenate([mine, theirs])
+        every = generator.permuted(np.tile(both, (deals, 1)), axis=1)
+        apart += mine.mean() - theirs.mean()
+        dealt += every[:, : len(mine)].mean(1) - every[:, len(mine) :].mean(1)
+    return float((np.abs(dealt) >= abs(apart) - 1e-9).mean())
+
+
 def listed(values: Iterable[float], form: str = ".0f") -> str:
     return ", ".join(f"{value:{form}}" for value in values)
 

@@ -222,7 +222,7 @@ def test_the_controls_on_the_small_world_are_those_of_the_table_beside_the_page(
     runpy.run_path(str(folder / "controls.py"), run_name="__main__")
     sys.modules.pop("run")
     rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == 8
+    assert len(rows) == 9
     assert [row for row in rows if row not in (folder / "README.md").read_text().splitlines()] == []
 
 
@@ -268,3 +268,11 @@ def test_every_seed_of_every_kind_is_drawn_where_it_has_numbers(scripts: Any, tm
     figure = every_seed.draw(tmp_path / "curves.png", curves, columns, logarithmic=["penalty_mean"])
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "symlog"]  # a logarithm would hide it
     assert (tmp_path / "curves.png").stat().st_size > 0
+
+
+def test_the_chance_of_a_difference_over_tasks_is_that_of_dealing_the_runs_anew(scripts: Any) -> None:
+    chance = scripts("every_seed").chance
+    apart = [np.array([1.0, 1.0])] * 2, [np.array([0.0, 0.0])] * 2
+    # One of a task's six deals has both ones on the one side, another on the other; both tasks must agree.
+    assert chance(*apart) == pytest.approx(2 / 36, abs=0.006)
+    assert chance(*apart[:1], apart[0]) == 1.0
