@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..errors import OffdynError, unknown
 from ..experiments.trainer import Stop
-from .job import DONE, STOPPED, Job, lost, status
+from .job import DONE, STOPPED, WATCHED, Job, lost, status
 from .sharing import default_workers, shared
 
 POLL = 0.2  # seconds between two looks at the processes
@@ -94,7 +94,7 @@ def _can_begin(job: Job) -> bool:
 
 def command(job: Job) -> list[str]:
     """What a worker runs."""
-    return [sys.executable, "-m", "offdyn.studies.job", str(job.path)]
+    return [sys.executable, "-m", "offdyn.studies.job", str(job.path), WATCHED]
 
 
 class Processes:
@@ -144,11 +144,14 @@ def local(options: Options) -> Backend:
 
 
 def _begin(job: Job, environment: dict[str, str]) -> "subprocess.Popen[Any]":
-    """In a session of its own: Ctrl-C reaches this process alone, which then asks its jobs to stop, once."""
+    """In a session of its own: Ctrl-C reaches this process alone, which then asks its jobs to stop, once.
+
+    Its standard input is a pipe from this process, which closes even if that is killed: the job does not outlive it.
+    """
     with open(job.log, "ab") as log:
         return subprocess.Popen(
             command(job),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,

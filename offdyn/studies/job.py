@@ -1,6 +1,6 @@
 """One job: a cohort that any process on any machine brings to its end, given only the path of its file.
 
-    python -m offdyn.studies.job STUDY/jobs/ID.yaml
+    python -m offdyn.studies.job STUDY/jobs/ID.yaml [--while-stdin-is-open]
 
     STUDY/jobs/ID.yaml    what it is: complete configurations of its runs, and the jobs it needs
     STUDY/jobs/ID.json    how it stands, from its first start on
@@ -8,7 +8,8 @@
     STUDY/<run>/          its runs, and STUDY/cohorts/ what a resume needs
 
 It may be killed at any moment and started again anywhere: it goes on where its last checkpoint was, and once it is done
-it does nothing. Exit codes: 0 done, 1 it or one of its runs failed, 2 not a job, 75 stopped and saved, or another
+it does nothing. With the option it saves and stops when whoever holds the other end of its standard input is gone,
+however that ended. Exit codes: 0 done, 1 it or one of its runs failed, 2 not a job, 75 stopped and saved, or another
 process is at work on it.
 """
 
@@ -18,12 +19,13 @@ import json
 import os
 import platform
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -34,10 +36,14 @@ from ..experiments.record import RunFolder
 from ..files import write_atomically
 from ..signals import stop_on_signals
 
+if TYPE_CHECKING:
+    from ..experiments.trainer import Stop
+
 FORMAT = 1  # of ID.yaml and ID.json
 JOBS = "jobs"  # below STUDY
 DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 75
 ENDED = ("finished", "failed")  # states of a run that nothing is left to do for
+WATCHED = "--while-stdin-is-open"
 PATIENCE = 5.0  # seconds for the lock of a process that is just ending
 
 
@@ -203,18 +209,29 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _stop_when_stdin_closes(stop: "Stop", say: Callable[[str], None]) -> None:
+    def wait() -> None:
+        os.read(0, 1)  # nothing is ever written; not sys.stdin, whose lock would break the end of the interpreter
+        say("whoever began this job is gone: saving and stopping ...")
+        stop.wanted = True
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 1:
-        print("usage: python -m offdyn.studies.job STUDY/jobs/ID.yaml", file=sys.stderr)
+    if arguments[1:] not in ([], [WATCHED]) or not arguments:
+        print(f"usage: python -m offdyn.studies.job STUDY/jobs/ID.yaml [{WATCHED}]", file=sys.stderr)
         return MISTAKE
     from ..experiments.devices import offer_every_core
 
     offer_every_core()  # as `offdyn train` does, so that a run is the same to the last bit by either
     path = Path(arguments[0])
-    say = Lines().say
+    say, stop = Lines().say, stop_on_signals()
+    if WATCHED in arguments:
+        _stop_when_stdin_closes(stop, say)
     try:
         say(f"job {path.stem}: at work on {platform.node()}, process {os.getpid()}")
-        end = run(path, progress=Lines(), stop=stop_on_signals())
+        end = run(path, progress=Lines(), stop=stop)
         failed = read(path).failed_runs()
     except Busy as error:
         say(f"offdyn: {error}")

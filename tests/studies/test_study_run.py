@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,27 @@ def starts(out: Path) -> dict[str, int]:
     return {path.stem.rsplit("-", 2)[0]: jobs.status(path).starts for path in (out / "jobs").glob("*.yaml")}
 
 
+def wait_for(happened: Callable[[], bool], process: "subprocess.Popen[str] | None" = None) -> None:
+    """`process` must live on meanwhile."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert process is None or process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_when_a_study_is_killed_its_jobs_save_themselves_and_stop(tmp_path: Path) -> None:
+    write(tmp_path / "mine.yaml", PAR, settings={"source_steps": 200_000, "checkpoint_interval": 50_000})
+    process = begin(tmp_path)
+    jobs_in = tmp_path / "out" / "jobs"
+    wait_for(lambda: any(jobs.status(path).state == "running" for path in jobs_in.glob("*.yaml")), process)
+    wait_for(lambda: "step" in "".join(path.read_text() for path in jobs_in.glob("*.log")), process)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    wait_for(lambda: all(jobs.status(path).state == "stopped" for path in jobs_in.glob("*.yaml")))
+    assert list(tmp_path.glob("out/cohorts/*/manifest.json")), "it did not save itself"
+
+
 def test_a_study_with_a_failing_job_stopped_and_continued_ends_as_one_that_was_left_alone(tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     outcome, _ = run_here(study(*METHODS[:2]), alone)
@@ -56,11 +78,7 @@ def test_a_study_with_a_failing_job_stopped_and_continued_ends_as_one_that_was_l
 
     write(tmp_path / "mine.yaml", *METHODS)
     out, process = tmp_path / "out", begin(tmp_path)
-    deadline = time.monotonic() + PATIENCE
-    while not list(out.glob("cohorts/*/manifest.json")):  # its first checkpoint
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_for(lambda: bool(list(out.glob("cohorts/*/manifest.json"))), process)  # its first checkpoint
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 75, said
