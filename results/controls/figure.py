@@ -22,6 +22,7 @@ KINDS = {  # name: (folders, what a run's name holds)
     "shuffled": ((HERE.name,), ".deviation_shuffled-1"),
     "mean": ((HERE.name,), ".deviation_averaged-1"),
 }
+COMPARED = ("PAR", "no penalty")
 WITHOUT_CONTENT = ("shuffled", "mean")  # deducts as much, whichever the row
 COLUMNS = {
     "target_return_mean": "return in the target",
@@ -72,10 +73,10 @@ def print_over_all(runs: Mapping[str, Mapping[str, list[Run]]]) -> None:
     scores["shuffled or mean"] = [[np.concatenate(each) for each in zip(*sides, strict=True)] for sides in both]
     for kind, measures in scores.items():
         cells = [kind, f"{sum(map(len, measures[0]))}"]
-        for mine, of_par in zip(measures, scores["PAR"], strict=True):
+        for mine, *others in zip(measures, *(scores[name] for name in COMPARED), strict=True):
             value, interval = estimate(dict(zip(TASKS, mine, strict=True)), mean)
             cells.append(f"{value:.0f} ({interval.low:.0f} to {interval.high:.0f})" if interval else f"{value:.0f}")
-            cells.append("–" if kind == "PAR" else f"{chance(of_par, mine):.2f}")
+            cells += ["–" if mine is other else f"{chance(other, mine):.2f}" for other in others]
         print(f"| {' | '.join(cells)} |")
 
 
