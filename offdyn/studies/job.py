@@ -209,7 +209,9 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _stop_when_stdin_closes(stop: "Stop", say: Callable[[str], None]) -> None:
+def stop_when_stdin_closes(stop: "Stop", say: Callable[[str], None]) -> None:
+    """Stdin is a pipe from whoever began this process, and closes with that one, however it ends."""
+
     def wait() -> None:
         os.read(0, 1)  # nothing is ever written; not sys.stdin, whose lock would break the end of the interpreter
         say("whoever began this job is gone: saving and stopping ...")
@@ -228,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
     path = Path(arguments[0])
     say, stop = Lines().say, stop_on_signals()
     if WATCHED in arguments:
-        _stop_when_stdin_closes(stop, say)
+        stop_when_stdin_closes(stop, say)
     try:
         say(f"job {path.stem}: at work on {platform.node()}, process {os.getpid()}")
         end = run(path, progress=Lines(), stop=stop)

@@ -5,7 +5,6 @@
 is `python -m offdyn.studies.job` for a process that has an attendant: it saves and stops when that one asks or dies.
 """
 
-import ctypes
 import os
 import platform
 import signal
@@ -24,7 +23,6 @@ AGAIN = 3.0  # seconds between two tries for a job whose former process still sa
 HELD = 600.0  # seconds after which such a process is no longer waited for
 POLL = 0.2  # seconds between two looks at the job's process
 LOOK = 2.0  # seconds between two looks at the driver's token
-SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
 
 class Unseen(OffdynError):
@@ -85,7 +83,7 @@ class Attendant:
             self.process = subprocess.Popen(
                 command,
                 env={name: value for name, value in variables.items() if value is not None},
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -124,7 +122,7 @@ def main(path: Path) -> int:
     from ..experiments.trainer import Stop
     from . import job
 
-    stop, attendant, say = Stop(), os.getppid(), Lines().say
+    stop, say = Stop(), Lines().say
 
     def ask(number: int, frame: FrameType | None) -> None:
         stop.wanted = True
@@ -132,9 +130,7 @@ def main(path: Path) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, ask)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # Slurm tells every process of a job; the attendant passes it on
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGUSR1)
-    stop.wanted |= os.getppid() != attendant  # it died before that
+    job.stop_when_stdin_closes(stop, say)
     say(f"job {path.stem}: at work on {platform.node()}, process {os.getpid()}")
     try:
         end = job.run(path, progress=Lines(), stop=stop)

@@ -15,6 +15,7 @@ from offdyn.data.datasets import save
 from offdyn.experiments import train as training
 from offdyn.experiments.config import RunConfig, group
 from offdyn.experiments.record import RunFolder
+from offdyn.signals import ASKING
 
 from ..data.simulated import simulated, write_d4rl
 from ..experiments.small import small
@@ -98,7 +99,7 @@ class Shell:
             return 0
         if words[1] in LOOKING:
             self.looked.add(asked)
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: signal.getsignal(number) for number in ASKING}
         try:
             return main([*words[1:], *more])
         except SystemExit as ended:  # what --help and --version do

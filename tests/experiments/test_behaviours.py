@@ -27,6 +27,7 @@ from offdyn.experiments.progress import Quiet
 from offdyn.experiments.qualities import QUALITIES, Collector, expand, split
 from offdyn.experiments.record import RunFolder
 from offdyn.experiments.train import Stopped
+from offdyn.signals import ASKING
 
 from . import small
 
@@ -61,7 +62,7 @@ def picked(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def own_signals() -> Iterator[None]:
     """A command may set handlers, which are put back here."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in ASKING}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
