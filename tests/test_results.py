@@ -234,7 +234,7 @@ def test_the_verdicts_on_source_rows_are_those_of_the_rows_beside_the_page(
     runpy.run_path(str(RESULTS / "true-gap" / "show.py"), run_name="__main__")
     page = (RESULTS / "true-gap" / "README.md").read_text()
     rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == 20
+    assert len(rows) == 24
     assert [row for row in rows if row not in page.splitlines()] == []
     assert [f"]({path.name})" in page for path in drawn] == [True]
 
