@@ -282,3 +282,20 @@ def test_plain_lines_say_speed_and_time_left(capsys: pytest.CaptureFixture[str])
     lines = Lines()
     lines.advanced(1000, 1000, 61.0)
     assert capsys.readouterr().err == "step 1000 of 1000   ? steps/s a run   1:01 so far   0:00 left\n"
+
+
+@pytest.mark.parametrize("shown", [Lines, LiveTable])
+def test_a_terminal_that_is_gone_ends_no_training(
+    shown: type[Lines | LiveTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, its = os.openpty()
+    with open(its, "w", buffering=1) as terminal, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", terminal)
+        progress = shown()
+        os.close(ours)
+        with pytest.raises(OSError, match="Input/output error"):
+            os.write(its, b"nobody reads this")
+        progress.say("nor this")
+        progress.advanced(1, 2, 0.5)
+        progress.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), its)  # so that what is left in the buffer can go

@@ -1,8 +1,12 @@
-"""What a person sees of a training: a live table of all lanes, or plain lines where there is no terminal."""
+"""What a person sees of a training: a live table of all lanes, or plain lines where there is no terminal.
+
+A terminal that has closed, or a log that cannot grow, ends no training.
+"""
 
 import re
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Protocol
 
 
@@ -76,7 +80,8 @@ class Lines:
 
     def say(self, text: str, detail: bool = False) -> None:
         if self.details or not detail:
-            print(text, file=sys.stderr, flush=True)
+            with suppress(OSError):
+                print(text, file=sys.stderr, flush=True)
 
     def evaluated(self, run: str, target_return: float, penalty: float | None) -> None:
         shown = "" if penalty is None else f"   penalty {penalty:.3f}"
@@ -126,7 +131,8 @@ class LiveTable:
 
     def say(self, text: str, detail: bool = False) -> None:
         if self.details or not detail:
-            self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            with suppress(OSError):
+                self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def evaluated(self, run: str, target_return: float, penalty: float | None) -> None:
         self.newest[run] = target_return, penalty
@@ -136,7 +142,8 @@ class LiveTable:
         self.clock, self.total, self.wall = clock, total, wall
 
     def close(self) -> None:
-        self.live.stop()
+        with suppress(OSError):
+            self.live.stop()
 
 
 def short_names(runs: list[str], width: int) -> tuple[str, list[str]]:

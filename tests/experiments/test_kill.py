@@ -1,13 +1,10 @@
 """Real processes on a real robot, ended by real signals: what is resumed ends with the same bytes."""
 
-import fcntl
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,15 +17,9 @@ ASKED = f"--task hopper-big-head --seeds 0 1 {SHORT}".split()
 PATIENCE = 240.0  # seconds for a process on a busy machine
 
 
-def begin(*arguments: str, terminal: int | None = None) -> "subprocess.Popen[str]":
-    """Where `terminal` is given it is the process' own, which ends with it."""
+def begin(*arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "offdyn", *arguments, "--threads", "1"]
     surroundings = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(__file__).parents[2])}
-    if terminal is not None:
-        return subprocess.Popen(
-            command, stdin=terminal, stdout=terminal, stderr=terminal, text=True, env=surroundings,
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=surroundings)
 
 
@@ -92,29 +83,12 @@ def test_a_training_ended_by_every_signal_in_turn_ends_with_the_same_bytes(whole
     assert end(first, out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moment
     assert end(begin("resume", str(out)), out, signal.SIGINT, after(0.05)) == 75
     assert end(begin("resume", str(out)), out, signal.SIGTERM, after(0.05)) == 75
+    assert end(begin("resume", str(out)), out, signal.SIGHUP, after(0.05)) == 75
     within_a_checkpoint = end(begin("resume", str(out)), out, signal.SIGKILL, lambda: any(writing(out)))
     assert within_a_checkpoint == -signal.SIGKILL
     said = finish(begin("resume", str(out)))
     assert "resumed at step" in said
     assert differing(outcome(whole), outcome(out)) == [], moment
-
-
-def test_a_training_whose_terminal_closes_saves_itself_and_ends_with_the_same_bytes(
-    whole: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    ours, its = os.openpty()
-    process = begin("train", *ASKED, "--out", str(out), terminal=its)
-    os.close(its)
-    look, deadline = checkpoints(out), time.monotonic() + PATIENCE
-    while not look():
-        assert time.monotonic() < deadline
-        if select.select([ours], [], [], 0.01)[0]:  # a terminal that nobody reads would hold it up
-            os.read(ours, 65536)
-    os.close(ours)
-    assert process.wait(PATIENCE) == 75
-    finish(begin("resume", str(out)))
-    assert differing(outcome(whole), outcome(out)) == []
 
 
 def test_a_training_under_nohup_outlives_its_terminal() -> None:
