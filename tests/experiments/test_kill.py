@@ -83,12 +83,20 @@ def test_a_training_ended_by_every_signal_in_turn_ends_with_the_same_bytes(whole
     assert end(first, out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moment
     assert end(begin("resume", str(out)), out, signal.SIGINT, after(0.05)) == 75
     assert end(begin("resume", str(out)), out, signal.SIGTERM, after(0.05)) == 75
-    assert end(begin("resume", str(out)), out, signal.SIGHUP, after(0.05)) == 75
     within_a_checkpoint = end(begin("resume", str(out)), out, signal.SIGKILL, lambda: any(writing(out)))
     assert within_a_checkpoint == -signal.SIGKILL
     said = finish(begin("resume", str(out)))
     assert "resumed at step" in said
     assert differing(outcome(whole), outcome(out)) == [], moment
+
+
+def test_a_training_whose_terminal_closes_saves_itself_and_ends_with_the_same_bytes(
+    whole: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert end(begin("train", *ASKED, "--out", str(out)), out, signal.SIGHUP, after(0.0)) == 75
+    finish(begin("resume", str(out)))
+    assert differing(outcome(whole), outcome(out)) == []
 
 
 def test_a_training_under_nohup_outlives_its_terminal() -> None:
