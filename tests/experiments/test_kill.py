@@ -90,6 +90,15 @@ def test_a_training_ended_by_every_signal_in_turn_ends_with_the_same_bytes(whole
     assert differing(outcome(whole), outcome(out)) == [], moment
 
 
+@pytest.fixture
+def hangup_counts() -> Iterator[None]:
+    """Also where these tests run under nohup, which their processes would inherit."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangup_counts")
 def test_a_training_whose_terminal_closes_saves_itself_and_ends_with_the_same_bytes(
     whole: Path, tmp_path: Path
 ) -> None:
