@@ -8,12 +8,11 @@ from .cells import Cell, Comparison, Row
 from .parts import Part, par_first
 from .results import key, lead, lead_of, words_of
 from .statistics import mean
-from .stuck import RULE, stuck_below, stuck_runs
+from .stuck import stuck_below, stuck_runs
 from .tables import DASH, Entry, Table, shown, shown_interval
 
 CAPTION = (
-    "Mean of the final returns with its 95 % bootstrap interval (of three or more runs), n finished runs, and how many "
-    f"of them are stuck where any is. {RULE}"
+    "Mean of the final returns with its 95 % bootstrap interval (of three or more runs), and n, the finished runs."
 )
 
 
@@ -25,11 +24,10 @@ def in_short(part: Part) -> Table:
     rows, records = [], []
     for row in comparison.rows:
         line = lead_of(row)
-        level = stuck_below(part.whole, row)
         for label in labels:
             cell = comparison.cell(row, label)
-            line.append(_entry(cell, level) if cell else Entry(DASH))
-            records += [_record(cell, level)] if cell else []
+            line.append(_entry(cell) if cell else Entry(DASH))
+            records += [_record(cell)] if cell else []
         rows.append(line + [Entry(column[row], css="printed") for column in beside.values()])
     return Table(
         f"{comparison.kind}-main{part.ending}", f"In short, {comparison.kind} source{part.about}", CAPTION,
@@ -38,18 +36,18 @@ def in_short(part: Part) -> Table:
     )  # fmt: skip
 
 
-def _entry(cell: Cell, level: float) -> Entry:
+def _entry(cell: Cell) -> Entry:
     if not len(cell.finals):
         return Entry(DASH, (f"n 0 of {len(cell.runs)}",), "missing")
     found = estimate(cell.finals, mean)
     n = len(cell.finals)
     count = f"n {n}" if n == len(cell.runs) else f"n {n} of {len(cell.runs)}"
-    stuck = stuck_runs(cell, level)
+    stuck = stuck_runs(cell)
     small = (shown_interval(found.interval).strip(), f"{count}, {stuck} stuck" if stuck else count)
     return Entry(shown(found.value), tuple(filter(None, small)), "missing" if n < len(cell.runs) else "")
 
 
-def _record(cell: Cell, level: float) -> dict[str, Any]:
+def _record(cell: Cell) -> dict[str, Any]:
     record = key(cell.row, cell.label) | {"finished": len(cell.finals), "runs": len(cell.runs)}
     if not len(cell.finals):
         return record
@@ -57,7 +55,12 @@ def _record(cell: Cell, level: float) -> dict[str, Any]:
     low, high = found.interval or (None, None)
     numbers = {"mean": float(found.value), "mean low": low, "mean high": high}
     returns = " ".join(f"{value:.3f}" for value in cell.finals)
-    return record | numbers | {"stuck below": level, "stuck": stuck_runs(cell, level), "every run": returns}
+    return record | numbers | _stuck_record(cell) | {"every run": returns}
+
+
+def _stuck_record(cell: Cell) -> dict[str, Any]:
+    level = stuck_below(cell.row)
+    return {} if level is None else {"stuck below": level, "stuck": stuck_runs(cell)}
 
 
 OFFLINE = "par as published, from datasets"

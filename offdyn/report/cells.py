@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OffdynError
 from . import published
 from .runs import ONLINE, Run
 
@@ -204,11 +203,7 @@ def number(value: float) -> str:
 
 @functools.cache
 def reference(task: str, kind: str = "published") -> tuple[float, float] | None:
-    """The returns that count as 0 and as 100: published ones, or those we measured."""
-    from ..domains import pairs, tasks
+    """The returns that count as 0 and as 100 on a task of our robots: published ones, or those we measured."""
+    from ..domains import tasks
 
-    try:
-        pair = pairs.find(task)
-    except OffdynError:
-        return None
-    return tasks.reference(pair, kind) if isinstance(pair, tasks.Task) else None
+    return tasks.reference(tasks.TASKS[task], kind) if task in tasks.TASKS else None

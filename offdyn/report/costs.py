@@ -1,15 +1,16 @@
 """The tables beside the results: how fast and how steadily runs learned, and what they cost in time."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .cells import Comparison, reference
+from .cells import Cell, Comparison, reference
 from .results import key, lead, lead_of, words_of
 from .runs import Run
 from .statistics import area_under_curve, median_steps, steps_to_reach
-from .stuck import RULE, stuck_below, stuck_runs
-from .tables import Entry, Table, shown
+from .stuck import stuck_below, stuck_runs
+from .tables import DASH, Entry, Table, shown
 
 HALFWAY = 50.0  # normalised score
 
@@ -20,44 +21,55 @@ def tables_of(comparison: Comparison) -> list[Table]:
 
 
 def learning(comparison: Comparison) -> Table | None:
-    """How fast, how steadily."""
-    rows, records = [], []
-    for row in comparison.rows:
-        cells = [cell for label in comparison.labels if (cell := comparison.cell(row, label)) and cell.finished]
-        low, high = reference(row.task) or (0.0, None)
-        level = None if high is None else low + HALFWAY / 100 * (high - low)
-        stuck_at = stuck_below(comparison, row)
-        for cell in cells:
-            curves = [_curve(run) for run in cell.finished if drawable(run)]
-            areas = [float(area_under_curve(*curve)) for curve in curves if len(curve[0]) > 1]
-            reached = [None if level is None else steps_to_reach(*curve, level) for curve in curves if len(curve[0])]
-            arrived = sum(steps is not None for steps in reached)
-            median = median_steps(reached) if reached else None
-            stuck = stuck_runs(cell, stuck_at)
-            of = f"{arrived} of {len(reached)} runs"
-            numbers = [
-                Entry(shown(float(np.mean(areas)) if areas else None)),
-                Entry(shown(median), (of,) if level is not None and reached else ()),
-                Entry(f"{stuck} of {len(cell.finals)}", (f"below {stuck_at:.0f}",)),
-            ]
-            rows.append([*lead_of(row), Entry(cell.label), *numbers])
-            records.append(
-                key(row, cell.label)
-                | {"area under the curve": float(np.mean(areas)) if areas else None, "level": level}
-                | {"median target steps to the level": median, "runs that reached it": arrived if level else None}
-                | {"stuck below": stuck_at, "share of stuck runs": stuck / len(cell.finals)}
-            )
-    if not rows:
+    """How fast, how steadily; columns that no task has numbers for are left out."""
+    found = (comparison.cell(row, label) for row in comparison.rows for label in comparison.labels)
+    cells = [cell for cell in found if cell and cell.finished]
+    records = [_learning_record(cell) for cell in cells]
+    entries = [_learning_entries(cell, record) for cell, record in zip(cells, records, strict=True)]
+    heads = [head for head in entries[0] if any(line[head].text != DASH for line in entries)] if entries else []
+    if not heads:
         return None
     caption = (
         "Area under the curve: the mean return over the target steps of the run. Steps: to the first evaluation at a "
-        f"normalised score of {HALFWAY:g}, median over finished runs. {RULE}"
+        f"normalised score of {HALFWAY:g}, median over finished runs."
     )
-    head = [*lead(comparison), "method", "area under the curve", f"target steps to {HALFWAY:g} %", "stuck runs"]
+    rows = [
+        [*lead_of(cell.row), Entry(cell.label), *(line[head] for head in heads)]
+        for cell, line in zip(cells, entries, strict=True)
+    ]
     return Table(
-        f"{comparison.kind}-learning", f"Learning, {comparison.kind} source", caption, head, rows, records,
-        words=words_of(comparison) + 1, sortable=True,
+        f"{comparison.kind}-learning", f"Learning, {comparison.kind} source", caption,
+        [*lead(comparison), "method", *heads], rows, records, words=words_of(comparison) + 1, sortable=True,
     )  # fmt: skip
+
+
+def _learning_record(cell: Cell) -> dict[str, Any]:
+    curves = [_curve(run) for run in cell.finished if drawable(run)]
+    areas = [float(area_under_curve(*curve)) for curve in curves if len(curve[0]) > 1]
+    record = key(cell.row, cell.label) | {"area under the curve": float(np.mean(areas)) if areas else None}
+    if bounds := reference(cell.row.task):
+        level = bounds[0] + HALFWAY / 100 * (bounds[1] - bounds[0])
+        reached = [steps_to_reach(*curve, level) for curve in curves if len(curve[0])]
+        record |= {"level": level, "median target steps to the level": median_steps(reached) if reached else None}
+        record |= {
+            "runs that reached it": sum(steps is not None for steps in reached),
+            "runs with a curve": len(reached),
+        }
+    if (below := stuck_below(cell.row)) is not None:
+        record |= {"stuck below": below, "share of stuck runs": stuck_runs(cell) / len(cell.finals)}
+    return record
+
+
+def _learning_entries(cell: Cell, record: Mapping[str, Any]) -> dict[str, Entry]:
+    """By head, what the table shows of a record."""
+    arrived = f"{record.get('runs that reached it')} of {record.get('runs with a curve')} runs"
+    steps = Entry(
+        shown(record.get("median target steps to the level")), (arrived,) * bool(record.get("runs with a curve"))
+    )
+    below = record.get("stuck below")
+    rest = Entry(DASH) if below is None else Entry(f"{stuck_runs(cell)} of {len(cell.finals)}", (f"below {below:.0f}",))
+    area = Entry(shown(record["area under the curve"]))
+    return {"area under the curve": area, f"target steps to {HALFWAY:g} %": steps, "stuck runs": rest}
 
 
 def run_time(comparison: Comparison) -> Table | None:

@@ -10,7 +10,7 @@ from .cells import Cell, Row
 from .drawing import Figure, Panel, Style
 from .parts import Part, looks
 from .statistics import mean
-from .stuck import RULE, stuck, stuck_below
+from .stuck import stuck
 
 SPREAD = 0.5  # of a line's height, over which its seeds lie one above the other, so that none hides another
 
@@ -24,21 +24,21 @@ def finals(part: Part) -> Figure | None:
         return None
     caption = (
         "Upright line: mean of the final returns; bar: its 95 % bootstrap interval (of three or more); circles: every "
-        f"finished seed, the first on top; crosses: seeds that are stuck. {RULE}"
+        "finished seed, the first on top"
     )
+    some_stuck = any(stuck(cell).any() for cell in comparison.cells)
+    caption += "; crosses: seeds that are stuck." if some_stuck else "."
     panels = [Panel(row.name, _on(part, row, look)) for row in rows]
     name, title = f"{comparison.kind}-finals{part.ending}", f"Final returns{part.about}, {comparison.kind} source"
     return Figure(name, title, caption, panels, [], names=list(look))
 
 
 def _on(part: Part, row: Row, look: dict[str, Style]) -> Callable[[Any], None]:
-    level = stuck_below(part.whole, row)
-
     def draw(axes: Any) -> None:
         for line, (label, style) in enumerate(look.items()):
             cell = part.comparison.cell(row, label)
             if cell and len(cell.finals):
-                _draw_line(axes, line, cell, style, level)
+                _draw_line(axes, line, cell, style)
         axes.set(xlabel="final return in the target", xlim=_extent(part, row), ylim=(len(look) - 0.5, -0.5))
         axes.set_yticks(range(len(look)), list(look))
         axes.tick_params(axis="y", length=0)
@@ -55,12 +55,12 @@ def _extent(part: Part, row: Row) -> tuple[float, float]:
     return float(values.min()) - room * bool(values.min() < 0), float(values.max()) + room
 
 
-def _draw_line(axes: Any, line: int, cell: Cell, style: Style, level: float) -> None:
+def _draw_line(axes: Any, line: int, cell: Cell, style: Style) -> None:
     found = estimate(cell.finals, mean)
     if found.interval is not None:
         axes.plot(found.interval, [line, line], color=style.colour, linewidth=6, alpha=0.3, solid_capstyle="butt")
     at = line + SPREAD * (np.linspace(-0.5, 0.5, len(cell.finals)) if len(cell.finals) > 1 else np.zeros(1))
-    left = stuck(cell, level)
+    left = stuck(cell)
     some = {"linestyle": "", "color": style.colour, "markeredgewidth": 0.9}
     axes.plot(cell.finals[~left], at[~left], marker="o", markersize=3.5, markerfacecolor="white", **some)
     axes.plot(cell.finals[left], at[left], marker="x", markersize=4.5, **some)

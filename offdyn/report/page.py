@@ -23,13 +23,17 @@ def page(
     no_figures: str,
     costs: Sequence[Table],
     listing: str,
+    stuck: str,
     folders: Sequence[str],
 ) -> str:
     """All sections in reading order."""
     style, script = (_own(f"page.{ending}") for ending in ("css", "js"))
     drawn = "\n".join(_figure(figure, panels) for figure, panels in figures) or f"<p>{html.escape(no_figures)}</p>"
+    notes = (
+        f'<details id="stuck"><summary>What stuck means</summary><p>{html.escape(stuck)}</p></details>' if stuck else ""
+    )
     tables, other = ("\n".join(table.to_html() for table in some) for some in (results, costs))
-    sections = [("results", "Results", tables or "<p>No run has a configuration that can be read.</p>")]
+    sections = [("results", "Results", notes + tables or "<p>No run has a configuration that can be read.</p>")]
     sections += [
         ("figures", "Figures", drawn),
         ("learning", "Learning and run time", other),

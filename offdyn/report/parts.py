@@ -10,7 +10,7 @@ from .drawing import Style, styles
 class Part:
     """Columns that belong in one table and one figure."""
 
-    whole: Comparison  # what the part is of: whether a run is stuck is judged by all runs on its task
+    whole: Comparison  # what the part is of
     comparison: Comparison
     ending: str = ""  # of the names of its files
     about: str = ""  # for its titles

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ def _config(path: Path) -> dict[str, Any]:
         if not isinstance(read["settings"][name], int) or read["settings"][name] < 1:
             raise ValueError(f"{name} should be a positive whole number, found {settings[name]!r}")
     return {
-        "task": str(task.get("name") or task.get("world")),
+        "task": _task_name(task),
         "method": str(read["method"]),
         "preset": str(read["preset"]),
         "seed": int(read["seed"]),
@@ -184,6 +184,14 @@ def _config(path: Path) -> dict[str, Any]:
         "settings": _defaults(str(read["method"])) | settings,
         "chosen": tuple(read["chosen"]),
     }
+
+
+def _task_name(task: Mapping[str, Any]) -> str:
+    """Custom environments with the name of a robot's task are told apart from it: scores go by names."""
+    from ..domains.tasks import TASKS
+
+    name = str(task.get("name") or task.get("world"))
+    return f"{name} (custom)" if "robot" not in task and name in TASKS else name
 
 
 @functools.cache

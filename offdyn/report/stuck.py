@@ -1,8 +1,10 @@
-"""How many runs of a cell are stuck: a mean over seeds of two kinds is a return that none of them had."""
+"""Which runs are stuck: a mean over runs that learned and runs that never did is a return that none of them had."""
+
+from collections.abc import Iterable
 
 import numpy as np
 
-from ..domains.robots import ROBOTS
+from ..domains.tasks import TASKS
 from .cells import Cell, Comparison, Row, reference
 from .runs import Run
 from .statistics import stuck_level
@@ -10,44 +12,48 @@ from .statistics import stuck_level
 # Final return. A halfcheetah on its back slides along at about 1600 and never gets up; one that runs has 3000 or more.
 BY_ROBOT = {"halfcheetah": 2000.0}
 RULE = (
-    "Stuck: a final return below 2000 on halfcheetah (on its back it slides along at about 1600); on other robots "
-    "below a quarter of the way from our low reference to our high one (SAC with 1,000,000 target steps) or, on a "
-    "task that has none, from the low reference (or 0) to the median of all finished runs; anywhere, below what the "
-    "run itself reached before its first update, or with every episode within 2 % of the 1000 that a robot which is "
-    "paid for being alive gets for standing still."
+    "A run is stuck if its final return is below 2000 on halfcheetah (on its back it slides along at about 1600), or "
+    "on another robot below a quarter of the way from the low reference to the high one. It is also stuck below its "
+    "own return before the first update, or where it only stands still: every episode within 2 % of the 1000 paid for "
+    "being alive. The rule holds for our robots' tasks with references, and for no other environment."
 )
 STILL = 0.02  # how near to it counts: those that stand have 999 to 1013
 
 
-def stuck_below(comparison: Comparison, row: Row) -> float:
-    """The final return below which a run counts as stuck."""
-    if (known := BY_ROBOT.get(row.task.split("-")[0])) is not None:
-        return known
-    if (ours := reference(row.task, "measured")) is not None:
-        low, high = ours
-        return stuck_level([high], low)
-    finals = [cell.finals for cell in comparison.cells if cell.row == row and len(cell.finals)]
-    low, _ = reference(row.task) or (0.0, None)
-    return stuck_level(np.concatenate(finals), low) if finals else 0.0
+def stuck_below(row: Row) -> float | None:
+    """The final return below which a run counts as stuck; None where no rule holds."""
+    published = reference(row.task)
+    if published is None:
+        return None
+    low, high = reference(row.task, "measured") or published
+    return BY_ROBOT.get(TASKS[row.task].robot.name, stuck_level([high], low))
 
 
-def stuck(cell: Cell, level: float) -> np.ndarray:
+def rule_for(comparisons: Iterable[Comparison]) -> str:
+    """What a report says of stuck runs, where it has any run that can be."""
+    rows = {cell.row for comparison in comparisons for cell in comparison.cells if cell.finished}
+    return RULE if any(stuck_below(row) is not None for row in rows) else ""
+
+
+def stuck(cell: Cell) -> np.ndarray:
     """[finished runs] bool."""
-    return np.array(
-        [
-            final < max(level, _untrained(run)) or _stands(run)
-            for run, final in zip(cell.finished, cell.finals, strict=True)
-        ]
-    )
+    level = stuck_below(cell.row)
+    if level is None:
+        return np.zeros(len(cell.finals), bool)
+    return np.array([_fails(run, level) for run in cell.finished], bool)
 
 
-def stuck_runs(cell: Cell, level: float) -> int:
-    return int(stuck(cell, level).sum())
+def stuck_runs(cell: Cell) -> int:
+    return int(stuck(cell).sum())
+
+
+def _fails(run: Run, level: float) -> bool:
+    return (run.final_return or 0.0) < max(level, _untrained(run)) or _stands(run)
 
 
 def _stands(run: Run) -> bool:
-    robot = ROBOTS.get(run.task.split("-")[0])
-    still = robot.alive_bonus * robot.spec.time_limit if robot else 0.0
+    robot = TASKS[run.task].robot
+    still = robot.alive_bonus * robot.spec.time_limit
     returns = np.array((run.final or {}).get("final_returns", []))
     return bool(len(returns) and (np.abs(returns - still) < STILL * still).all())
 

@@ -14,6 +14,7 @@ from .notices import Notice, notices, summary
 from .page import MARK, page
 from .parts import parts
 from .runs import Run, gather, planned
+from .stuck import rule_for
 from .tables import Table, to_csv
 
 NO_MATPLOTLIB = "The figures need the Python package matplotlib, which is not installed; the tables are complete."
@@ -37,7 +38,9 @@ def write(folders: Sequence[Path], out: Path) -> tuple[str, list[Notice]]:
     left_out = standing_apart(folders, [run.path for run in runs])
     told = notices(runs, comparisons, dropped, planned(folders), left_out)
     said = summary(runs)
-    text = page(said, told, main, figures, no_figures, other, listing(runs), [str(folder) for folder in folders])
+    shown_folders = [str(folder) for folder in folders]
+    rule = rule_for(comparisons)
+    text = page(said, told, main, figures, no_figures, other, listing(runs), rule, shown_folders)
     (out / "index.html").write_text(text, encoding="utf-8")
     return said, told
 

@@ -24,7 +24,7 @@ ABOUT: dict[str, Any] = {
 
 def make_run(
     out: Path,
-    task: str = "hopper-big-head",
+    task: Any = "hopper-big-head",
     method: str = "par",
     seed: int = 0,
     final: float | None = None,

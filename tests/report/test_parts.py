@@ -120,7 +120,6 @@ def test_in_short_tells_the_mean_its_interval_and_how_many_halfcheetahs_are_stuc
     low, high = map(float, interval.strip("[]").split(","))
     assert 1600 < low < 4500 < high < 6500
     assert cells[2:] == ["5768 / 5161 / 10517†"]
-    assert "below 2000 on halfcheetah" in table.caption
     (record,) = table.records
     assert (record["stuck"], record["stuck below"]) == (2, 2000.0)
 
@@ -135,15 +134,15 @@ def test_a_run_that_ends_below_where_it_began_is_stuck_unless_it_goes_on_from_an
     assert counted == {"par": 2, "sac-tune": 0}
 
 
-def test_the_line_below_which_runs_are_stuck_moves_with_others_only_where_there_are_no_references(
-    tmp_path: Path,
-) -> None:
+def test_the_line_below_which_runs_are_stuck_is_that_of_the_tasks_references(tmp_path: Path) -> None:
     for task in ("hopper-broken-joints", "hopper-gravity-0.5"):
         make_seeds(tmp_path / task, [100.0, 400.0, 4000.0], task)
     (comparison,) = compare(gather([tmp_path]))
-    below = {record["task"]: record["stuck below"] for part in parts(comparison) for record in in_short(part).records}
+    below = {
+        record["task"]: record.get("stuck below") for part in parts(comparison) for record in in_short(part).records
+    }
     ours = 35.55 + 0.25 * (3073.27 - 35.55)
-    assert below == {"hopper-broken-joints": pytest.approx(ours), "hopper-gravity-0.5": 0.25 * 400.0}
+    assert below == {"hopper-broken-joints": pytest.approx(ours), "hopper-gravity-0.5": None}
 
 
 def test_a_robot_that_stands_still_is_stuck_where_it_is_paid_for_being_alive(tmp_path: Path) -> None:
