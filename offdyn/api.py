@@ -12,7 +12,7 @@ from .domains.pairs import Pair
 from .errors import OffdynError
 from .experiments import train as training
 from .experiments.config import RunConfig, build, lists_of_floats, with_first_phases
-from .experiments.evaluate import Policy
+from .experiments.policies import Policy
 from .experiments.progress import Progress
 from .experiments.record import RunFolder
 

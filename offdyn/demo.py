@@ -43,15 +43,15 @@ COMPILER = "--xla_backend_optimization_level=1 --xla_cpu_multi_thread_eigen=fals
 PENALTY = 2.0
 INTERVAL = 150  # source steps per target step
 SCHEDULE = {
-    "target_interval": INTERVAL,
+    "source_steps_per_target_step": INTERVAL,
     "bodies": 10,
     "minimum_rows": 20,
     "eval_episodes": 20,
     "eval_source_episodes": 2,
     "final_episodes": 50,
 }
-FULL = {"source_steps": 18_000, "eval_interval": 1_800, "log_interval": 450, "checkpoint_interval": 18_000}
-QUICK = {"source_steps": 3_750, "eval_interval": 750, "log_interval": 750, "checkpoint_interval": 3_750}
+FULL = {"target_steps": 120, "eval_interval": 1_800, "log_interval": 450, "checkpoint_interval": 18_000}
+QUICK = {"target_steps": 25, "eval_interval": 750, "log_interval": 750, "checkpoint_interval": 3_750}
 AGENT = {
     "actor_widths": (32, 32),
     "critic_widths": (32, 32),
@@ -82,7 +82,7 @@ RIVALS = (
     Rival(
         "target-only SAC with PAR's updates",
         "sac-tar-10",
-        {"batch_size": 2 * ROWS, "updates_per_step": INTERVAL},
+        {"batch_size": 2 * ROWS, "updates_per_target_step": INTERVAL},
         "#009E73",
     ),
 )

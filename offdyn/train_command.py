@@ -24,8 +24,13 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--preset", metavar="P", help="paper (default), released, printed")
     train.add_argument("--seeds", nargs="+", type=int, metavar="N", help="default 0")
     train.add_argument("--out", type=Path, help="folder for the runs; default runs")
-    train.add_argument("--source-steps", metavar="N", help="default 1000000")
-    train.add_argument("--target-interval", metavar="F", help="source steps per target step; default 10")
+    train.add_argument("--backbone", metavar="B", help="classic, simba or ensemble: what the method stands on")
+    train.add_argument("--domain-input", metavar="D", help="actor and critics see the domain: none, flag, embedding")
+    train.add_argument("--target-steps", metavar="N", help="default 100000")
+    train.add_argument("--source-steps-per-target-step", metavar="F", help="default 10 (classic)")
+    train.add_argument("--updates-per-target-step", metavar="U", help="default: one per source step (classic)")
+    train.add_argument("--source-steps", metavar="N", help="the length in source steps, in place of --target-steps")
+    train.add_argument("--target-interval", metavar="F", help="older name of --source-steps-per-target-step")
     train.add_argument("--bodies", metavar="N", help="source bodies per run; default 10, a divisor of F")
     train.add_argument("--eval-interval", metavar="N", help="source steps between evaluations; default 10000")
     train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10; 0: none ever")
@@ -59,6 +64,11 @@ def train(asked: argparse.Namespace) -> int:
     flags = {name: getattr(asked, name) for name in heads}
     wanted |= {name: value for name, value in flags.items() if value is not None}
     named = (
+        "backbone",
+        "domain_input",
+        "target_steps",
+        "source_steps_per_target_step",
+        "updates_per_target_step",
         "source_steps",
         "target_interval",
         "bodies",

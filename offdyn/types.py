@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 Array = Any  # a NumPy or JAX array; shapes stand in the comments
 
 
+TARGET, SOURCE = 0.0, 1.0  # a transition's domain, as networks see it
+
+
 class Present(NamedTuple):
     """Which entries of a padded robot are its own: 1, where the others, always 0, only fill up."""
 
@@ -45,6 +48,7 @@ class Batch(NamedTuple):
     next_observation: Array
     terminated: Array  # true ends only: a time limit still bootstraps (Pardo et al. 2018)
     weight: Array  # 1 by default; 0 drops the row from the critic loss
+    domain: Array = TARGET  # whose dynamics made it
 
 
 class Context(NamedTuple):

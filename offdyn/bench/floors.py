@@ -1,5 +1,6 @@
 """What an update of PAR cannot be faster than: its products and its memory traffic at this device's measured rates."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,9 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from ..experiments.config import RunConfig
-from ..learning.networks import Layout
-from ..learning.sac import actor_layout, critic_layout
-from ..methods.par import layouts
+from ..learning.networks import Network
+from ..learning.sac import actor_network, critic_network
+from ..methods.par import shapes
 from ..types import Spec
 
 
@@ -65,8 +66,7 @@ def _product_rate(side_by_side: int, devices: list[Any], repeats: int, precision
     On a GPU many run side by side: one alone would measure the launch of its kernel, which is no floor.
     """
     chained = 50
-    kind = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
-    factor = (jax.random.normal(jax.random.key(0), (side_by_side, 256, 256)) / 16).astype(kind)
+    factor = jax.random.normal(jax.random.key(0), (side_by_side, 256, 256)) / 16
     exact = "highest" if precision == "full" else None
     chain = jax.jit(lambda a: jax.lax.fori_loop(0, chained, lambda _, b: jnp.matmul(a, b, precision=exact), a))
     factors = [jax.device_put(factor, device) for device in devices]
@@ -83,8 +83,8 @@ def needed(config: RunConfig, spec: Spec) -> tuple[float, float]:
     """(operations, bytes) one PAR update cannot do without, for one run."""
     sac, hyper = config.sac, config.hyper
     rows, n = 2 * sac.batch_size, hyper.encoder_batch
-    actor, critic = actor_layout(sac, spec), critic_layout(sac, spec)
-    f, g = layouts(hyper, spec)
+    actor, critic = actor_network(sac, spec), critic_network(sac, spec)
+    f, g = shapes(hyper, spec)
     share = 1 / hyper.encoder_interval
     # Forward, gradient of the weights, gradient of the inputs where something before them is trained.
     encoders = n * (2 * _products(f) + _products(g)) + n * (2 * _products(f) - _first(f)) + n * 2 * _products(g)
@@ -100,10 +100,10 @@ def needed(config: RunConfig, spec: Spec) -> tuple[float, float]:
     return operations, 4 * (7 * trained + 2 * slow)
 
 
-def _products(layout: Layout) -> int:
+def _products(network: Network) -> int:
     """Floating-point operations of one row's way through the network."""
-    return 2 * sum(a * b for a, b in zip(layout.sizes[:-1], layout.sizes[1:], strict=True))
+    return 2 * sum(a * b for a, b in network.shapes)
 
 
-def _first(layout: Layout) -> int:
-    return 2 * layout.sizes[0] * layout.sizes[1]
+def _first(network: Network) -> int:
+    return 2 * math.prod(network.shapes[0])

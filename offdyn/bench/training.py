@@ -56,7 +56,7 @@ class Watch(Quiet):
 
 def runs_of(robot: str, lanes: int, evaluation: Evaluation) -> list[RunConfig]:
     settings = {
-        "source_steps": 10 * ROWS,  # the replays have the size of those of the update's benchmark: one program for both
+        "target_steps": ROWS,  # the replays have the size of those of the update's benchmark: one program for both
         "replay_size": ROWS,
         "minimum_rows": 10,
         "eval_interval": evaluation.interval,
@@ -83,8 +83,9 @@ def measure(
     played = (
         (plan.eval_episodes + plan.eval_source_episodes) * pairs.spec_of(runs[0].task).time_limit / plan.eval_interval
     )
-    bodies = lanes * (1 + 1 / plan.target_interval + played)  # environment steps for one source step of every lane
-    updating = 1e-3 * update["milliseconds"] * plan.updates_per_step
+    each = plan.source_steps_per_target_step
+    bodies = lanes * (1 + 1 / each + played)  # environment steps for one source step of every lane
+    updating = 1e-3 * update["milliseconds"] * plan.updates_each / each
     device_floor = updating * update["share_of_floor"]
     physics_floor = bodies / physics[f"limit_{cores}"]
     least = max(device_floor, physics_floor)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..types import Batch, Spec
+from ..types import TARGET, Batch, Spec
 
 
 class Moments(NamedTuple):
@@ -43,14 +43,14 @@ def no_moments(spec: Spec) -> Moments:
     return Moments(jnp.ones(()), jnp.zeros(size), jnp.ones(size))
 
 
-def unpack(rows: jax.Array, spec: Spec) -> Batch:
-    """[n, width] -> a batch of n rows, each of weight 1."""
+def unpack(rows: jax.Array, spec: Spec, domain: float = TARGET) -> Batch:
+    """[n, width] -> a batch of n rows of one domain, each of weight 1."""
     s, a = spec.observation_size, spec.action_size
     observation, action, reward, next_observation, terminated = jnp.split(
         rows, (s, s + a, s + a + 1, 2 * s + a + 1), axis=-1
     )
     ones = jnp.ones(rows.shape[:-1], rows.dtype)
-    return Batch(observation, action, reward[..., 0], next_observation, terminated[..., 0], ones)
+    return Batch(observation, action, reward[..., 0], next_observation, terminated[..., 0], ones, domain * ones)
 
 
 class Replay(NamedTuple):
@@ -60,6 +60,7 @@ class Replay(NamedTuple):
     size: jax.Array  # rows filled so far; the same in all lanes, which run in lockstep
     spec: Spec
     moments: Moments | None  # observations are normalised by these, where given
+    domain: float = TARGET
 
     def sample(self, key: jax.Array, n: int) -> Batch:
         """n rows, uniform with replacement."""
@@ -67,7 +68,7 @@ class Replay(NamedTuple):
 
     def view(self, rows: jax.Array) -> Batch:
         """Packed rows as a batch, normalised as sampled ones are."""
-        batch = unpack(rows, self.spec)
+        batch = unpack(rows, self.spec, self.domain)
         if self.moments is None:
             return batch
         return batch._replace(

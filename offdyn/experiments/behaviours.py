@@ -15,7 +15,7 @@ from ..files import write_atomically
 from . import snapshots
 from . import train as training
 from .config import RunConfig, build, to_yaml
-from .evaluate import Policies, Policy
+from .policies import Policies, Policy
 from .progress import Progress, Quiet
 from .record import PACKAGES, RunFolder
 

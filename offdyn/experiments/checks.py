@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..domains.own_bodies import PROCESSES
 from ..domains.pairs import OwnPair, Task
 from ..errors import OffdynError
-from ..learning.activations import ACTIVATIONS
-from ..learning.networks import PRECISIONS
+from ..learning.networks import ACTIVATIONS, DOMAIN_INPUTS, PRECISIONS
+from ..learning.sac import actor_network, critic_network
 from ..methods.vgdf import COMPARED, IMAGINED
 
 if TYPE_CHECKING:
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 COLLECTS = ("both", "source", "target", "none")
 ROWS = ("both", "source", "target")
 SOURCE_BODIES = ("stock", "shifted")
+ACTOR_VALUES = ("min", "mean")
 TARGET_MODES = ("steps", "episodic")
 MAY_BE_NONE_AT_ALL = (
     "eval_episodes",
     "eval_source_episodes",
     "final_episodes",
+    "random_steps",
     "warm_up",
 )  # whole numbers that may be 0
 
@@ -91,6 +93,25 @@ def check(config: "RunConfig") -> None:
     for name, known in (("imagined", IMAGINED), ("compared", COMPARED)):
         need(values.get(name, known[0]) in known, name, " or ".join(known))
     need(sac.precision in PRECISIONS, "precision", " or ".join(PRECISIONS))
+    need(sac.domain_input in DOMAIN_INPUTS, "domain_input", " or ".join(DOMAIN_INPUTS))
+    need(
+        sac.domain_input == "none" or plan.rows == "both",
+        "domain_input",
+        "none, where one domain alone is learned from",
+    )
+    need(sac.critics >= (sac.backup_critics or 1), "backup_critics", f"at most critics ({sac.critics}), or none")
+    need(sac.backup_critics is None or sac.backup_critics >= 1, "backup_critics", "at least 1, or none")
+    need(sac.actor_value in ACTOR_VALUES, "actor_value", " or ".join(ACTOR_VALUES))
+    need(sac.weight_decay >= 0, "weight_decay", "0 or more")
+    need(
+        not sac.critic_layer_norm or sac.backbone == "classic", "critic_layer_norm", "false: it is an option of classic"
+    )
+    actor_network(sac, config.spec), critic_network(sac, config.spec)  # which say what widths they cannot have
+    need(
+        plan.updates_per_target_step is None or plan.updates_per_target_step >= 1,
+        "updates_per_target_step",
+        "at least 1",
+    )
     need(values.get("encoder_activation", "elu") in ACTIVATIONS, "encoder_activation", " or ".join(ACTIVATIONS))
     need(plan.collects in COLLECTS, "collects", "both, source, target or none")
     need(plan.rows in ROWS, "rows", "both, source or target")
@@ -119,14 +140,15 @@ def check(config: "RunConfig") -> None:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
     if plan.collects == "both":
         bodies = plan.source_bodies
-        need(bodies >= 1 and plan.target_interval % bodies == 0, "bodies", f"a divisor of {plan.target_interval}")
+        each = plan.source_steps_per_target_step
+        need(bodies >= 1 and each % bodies == 0, "bodies", f"a divisor of {each} (source_steps_per_target_step)")
     else:
         need(plan.bodies is None or plan.bodies >= 1, "bodies", "at least 1")
-    for name in ("source_steps", "eval_interval", "log_interval", "checkpoint_interval"):
+    for name in ("eval_interval", "log_interval", "checkpoint_interval"):
         nearest = max(plan.tick, round(values[name] / plan.tick) * plan.tick)
         need(values[name] % plan.tick == 0, name, f"a multiple of {plan.tick} (one tick), say {nearest}")
-    if plan.collects == "both":
-        need(plan.source_steps % plan.target_interval == 0, "source_steps", f"a multiple of {plan.target_interval}")
+    shares = plan.source_steps % plan.tick == 0
+    need(shares, "target_steps", f"whole ticks of {plan.tick} source steps, got {plan.source_steps} of them;")
     budget = plan.source_steps if plan.collects == "source" else plan.target_budget
     enough = plan.collects == "none" or plan.minimum_rows < budget
     need(enough, "minimum_rows", f"less than the {budget} rows the run can collect")

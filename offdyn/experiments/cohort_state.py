@@ -10,11 +10,14 @@ from ..data.replay import Moments
 from ..data.rows import row_width
 from ..domains import pairs
 from ..errors import OffdynError
+from ..learning.networks import DOMAIN_INPUTS
+from ..learning.sac import actor_network
+from ..types import TARGET
 from .cohorts import Cohort
-from .evaluate import Policies, Spread
 from .failures import Failures
 from .leaves import fill_leaves, matching, named_leaves
 from .memory import capacities
+from .policies import Policies, Spread
 from .programs import Experience
 
 
@@ -32,20 +35,35 @@ def start(cohort: Cohort, starts: Mapping[int, Mapping[str, np.ndarray]]) -> Non
     cohort.learner.lanes = cohort.learner.lanes._replace(**fill_leaves(now, filled))
 
 
-def policies(cohort: Cohort) -> Policies:
-    """A copy of the mean policies on the host."""
+def policies(cohort: Cohort, domain: float = TARGET) -> Policies:
+    """A copy of the mean policies on the host, as they act in a domain."""
     lanes = cohort.settled
-    arrays = [np.array(array) for array in lanes.agent.actor.value]
-    actions = cohort.spec.action_size
-    weights, biases = arrays[0::2], [bias[:, None] for bias in arrays[1::2]]
+    network = actor_network(cohort.runs[0].sac, cohort.spec)
+    steps, arrays = network.steps, [np.array(array) for array in lanes.agent.actor.value]
+    if steps[0] in DOMAIN_INPUTS:
+        steps, arrays = steps[1:], _within(domain, steps[0], arrays)
+    *arrays, weight, bias = [array if array.ndim == 3 else array[:, None] for array in arrays]
+    actions = cohort.spec.action_size  # the mean comes first, then the log-std
     bounds = np.stack([np.asarray(bound) for bound in (lanes.sac.log_std_low, lanes.sac.log_std_high)])
-    spread = Spread(np.ascontiguousarray(weights[-1][..., actions:]), biases[-1][..., actions:], bounds.T)
-    weights[-1], biases[-1] = weights[-1][..., :actions], biases[-1][..., :actions]  # the mean, not the log-std
+    spread = Spread(np.ascontiguousarray(weight[..., actions:]), bias[..., actions:], bounds.T)
+    arrays += [weight[..., :actions], bias[..., :actions]]
     mean = deviation = None
     if lanes.moments is not None:
         mean = np.array(lanes.moments.mean)[:, None]
         deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
-    return Policies(tuple(map(np.ascontiguousarray, weights)), tuple(biases), mean, deviation, spread)
+    return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, spread)
+
+
+def _within(domain: float, how: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The network of one domain: what its first layer makes of the domain is a part of that layer's bias."""
+    said: Any = domain
+    if how == "embedding":
+        table, *arrays = arrays
+        said = table[:, round(domain)][:, None]
+    weight, bias, *others = arrays
+    size = weight.shape[1] - DOMAIN_INPUTS[how]
+    seen, of_domain = weight[:, :size], weight[:, size:]
+    return [seen, bias + (said * of_domain if how == "flag" else said @ of_domain)[:, 0], *others]
 
 
 def agent_arrays(cohort: Cohort, lane: int) -> dict[str, np.ndarray]:

@@ -93,14 +93,14 @@ class Cohort:
         enough = self.plan.minimum_rows
         source_ready = not self.bodies or self.source_rows >= enough
         # Rows of a whole episode count one by one, as those of single steps do: the updates are as many.
-        due = -(-self.clock // self.plan.target_interval)
+        due = -(-self.clock // self.plan.source_steps_per_target_step)
         return source_ready and (not self.plan.acts_in_target or min(self.target_rows, due) >= enough)
 
     @property
     def plays_next(self) -> bool:
         """Whether a target step of a whole episode comes before the next tick."""
         left = self.plan.target_mode == "episodic" and self.target_rows < self.plan.target_budget
-        return left and (self.playing or self.clock == self.target_rows * self.plan.target_interval)
+        return left and (self.playing or self.clock == self.target_rows * self.plan.source_steps_per_target_step)
 
     @property
     def new_bytes(self) -> int:
@@ -117,7 +117,7 @@ class Cohort:
         """Act, learn beside the physics, store."""
         ids = self._bodies_at(self.clock)
         chosen, self._chosen = self._chosen or self._choose(ids, self.clock), None
-        if self.may_learn and self.learned_at != self.clock:
+        if self.may_learn and self.plan.learns_at(self.clock) and self.learned_at != self.clock:
             self.learn()
             self.learned_at = self.clock
         source_actions, target_actions, faults = jax.device_get(chosen)
@@ -132,7 +132,7 @@ class Cohort:
 
     def _bodies_at(self, clock: int) -> np.ndarray:
         """Those that act in the tick that begins then."""
-        due = len(self.target_ids) > 0 and clock % self.plan.target_interval == 0
+        due = len(self.target_ids) > 0 and clock % self.plan.source_steps_per_target_step == 0
         if due and self.plan.target_mode == "steps":
             return np.concatenate((self.source_ids, self.target_ids))
         return self.source_ids
@@ -144,7 +144,8 @@ class Cohort:
 
     def play(self) -> None:
         """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
-        _, actions, faults = jax.device_get(self._choose(self.target_ids, self.target_rows * self.plan.target_interval))
+        number = self.target_rows * self.plan.source_steps_per_target_step
+        _, actions, faults = jax.device_get(self._choose(self.target_ids, number))
         self._note_faults(faults)
         rows = self._act(self.target_ids, actions.reshape(self.lanes_count, -1))
         self.playing = not self._take_in(self.target_ids, rows).any()

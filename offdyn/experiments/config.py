@@ -14,12 +14,13 @@ import yaml
 from ..domains import padding, pairs
 from ..errors import OffdynError, check_format, unknown
 from ..fields import static_fields
+from ..learning.backbones import backbone
 from ..learning.sac import Sac
 from ..methods.method import Preset
 from ..methods.recipes import Recipe, recipe
 from ..types import Spec
 from .checks import check, coerce
-from .schedule import WATCHING, Schedule, without_gone
+from .schedule import OLDER, WATCHING, Schedule, renamed
 
 FORMAT = 1  # of config.yaml
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
@@ -51,16 +52,22 @@ class RunConfig:
     @property
     def name(self) -> str:
         """The run's folder."""
-        settings = self.settings()
+        settings = self._older_settings() | self.settings()
         extras = [f"{key}-{_short(key, settings[key])}" for key in sorted(self.chosen) if key not in WATCHING]
         name = ".".join([self.task.name, self.method, self.preset, *extras])
         if len(name) > LONGEST_NAME:
             name = f"{name[: LONGEST_NAME - 13]}.{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         return f"{name}.seed-{self.seed}"
 
+    def _older_settings(self) -> dict[str, Any]:
+        """What an older run's name calls them."""
+        plan = self.schedule
+        each = plan.source_steps_per_target_step if plan.has_source else 1
+        return {"target_interval": plan.source_steps_per_target_step, "updates_per_step": plan.updates_each // each}
+
     def computes_as(self, other: "RunConfig") -> bool:
         """Whether the two differ at most in how they are watched."""
-        watched = WATCHING - {"source_steps", "padded"}
+        watched = WATCHING - {"target_steps", "padded"}
         mine, its = ({k: v for k, v in run.settings().items() if k not in watched} for run in (self, other))
         return (self.name, mine) == (other.name, its)
 
@@ -113,28 +120,33 @@ def build(
     if preset not in presets:
         raise unknown(f"preset of method '{method}'", preset, presets)
     parts: dict[str, type] = {"schedule": Schedule, "sac": Sac, "hyper": the_recipe.method.hyper}
-    types_by_name = {f.name: f.type for part in parts.values() for f in dataclasses.fields(part)}
+    types_by_name: dict[str, Any] = {f.name: f.type for part in parts.values() for f in dataclasses.fields(part)}
     chosen = dict(settings or {})
     for name, value in chosen.items():
-        if name not in types_by_name:
+        if name not in types_by_name and name not in OLDER:
             raise unknown(f"setting of method '{method}'", name, types_by_name)
-        chosen[name] = coerce(name, types_by_name[name], value)
+        chosen[name] = coerce(name, types_by_name.get(name, int), value)
     for name in ("source_data", "start_from", "target_log"):
         if chosen.get(name):
             chosen[name] = _located(name, chosen[name], the_task, seed)
     if the_recipe.offline and not chosen.get("source_data"):
         raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
     values, notices = _preset_values(presets[preset], the_task.name, chosen)
+    the_backbone = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone)))
     if notices:
         notices = [f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(notices)}"]
     notices += _notices_of_own(the_task, the_recipe)
     never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
     nowhere = {} if pairs.has_source(the_task) else {"eval_source_episodes": 0}
-    values |= {**the_recipe.defaults, **never, **chosen, **the_recipe.fixed, **nowhere}
+    below = {**the_backbone.settings, **values, **the_recipe.defaults}
+    chosen = renamed(chosen, below)
+    values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()
     }
+    plan = made["schedule"]
+    made["schedule"] = dataclasses.replace(plan, updates_per_target_step=plan.updates_each)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise OffdynError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
     config = RunConfig(
@@ -234,7 +246,7 @@ def from_yaml(text: str, where: Path) -> RunConfig:
         check_format(read["format"], FORMAT, where)
         if not isinstance(read["settings"], dict):
             raise TypeError("no settings")
-        settings = without_gone(read["settings"])
+        settings = renamed(read["settings"])
         config, _ = build(
             read["task"],
             read["method"],

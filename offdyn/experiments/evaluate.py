@@ -1,149 +1,17 @@
 """How good a policy is: the mean action, in bodies that are built afresh and that training never sees."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from ..data.rows import pack
 from ..domains import pairs
 from ..domains.domain import Domain, Rows
 from ..domains.pairs import Pair
-from ..errors import OffdynError, check_format
-from ..types import Spec
+from .policies import Policies
 
-FORMAT = 1  # of policy.safetensors
 EVALUATION = 2  # the role in (seed, role, ...) that seeds starts; training uses 0 for source and 1 for target
-
-
-class Spread(NamedTuple):
-    """The other half of the actors' last layers, which gives the log-stds before the squashing."""
-
-    weight: np.ndarray  # [lanes, in, A]
-    bias: np.ndarray  # [lanes, 1, A]
-    bounds: np.ndarray  # [lanes, 2], lowest and highest
-
-
-@dataclass(frozen=True)
-class Policies:
-    """Deterministic policies of several runs, in NumPy: tanh of the mean of each actor, [lanes, ...] arrays."""
-
-    weights: tuple[np.ndarray, ...]  # [lanes, in, out]
-    biases: tuple[np.ndarray, ...]  # [lanes, 1, out]
-    mean: np.ndarray | None = None  # [lanes, 1, S], of observations, where they are normalised
-    deviation: np.ndarray | None = None
-    spread: Spread | None = None  # where actions can be drawn, too
-
-    def __call__(self, observation: np.ndarray) -> np.ndarray:
-        """[lanes, n, S] -> [lanes, n, A]: the mean actions."""
-        return np.tanh(self._hidden(observation) @ self.weights[-1] + self.biases[-1])
-
-    def sample(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """[lanes, n, S] -> [lanes, n, A]: the actions as training draws them, given standard normal noise."""
-        if self.spread is None:
-            raise OffdynError("this policy was saved without its spread: only its mean actions are known")
-        x = self._hidden(observation)
-        weight, bias, bounds = self.spread
-        log_std = np.clip(x @ weight + bias, bounds[:, None, :1], bounds[:, None, 1:])
-        return np.tanh(x @ self.weights[-1] + self.biases[-1] + np.exp(log_std) * noise.astype(np.float32))
-
-    def _hidden(self, observation: np.ndarray) -> np.ndarray:
-        x = np.asarray(observation, np.float32)
-        if self.mean is not None:
-            x = (x - self.mean) / self.deviation
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = np.maximum(x @ weight + bias, 0.0)
-        return x
-
-    def lane(self, index: int) -> "Policies":
-        """One run's policy, still with a lane axis of one."""
-
-        def pick(array: np.ndarray | None) -> np.ndarray | None:
-            return None if array is None else array[index : index + 1]
-
-        weights = tuple(w[index : index + 1] for w in self.weights)
-        biases = tuple(b[index : index + 1] for b in self.biases)
-        spread = None if self.spread is None else Spread(*(part[index : index + 1] for part in self.spread))
-        return Policies(weights, biases, pick(self.mean), pick(self.deviation), spread)
-
-    def stacked(self, lanes: np.ndarray) -> dict[str, np.ndarray]:
-        """The mean policies of some lanes by name, for `from_stacked`."""
-        named = {f"weight.{i}": w for i, w in enumerate(self.weights)} | {
-            f"bias.{i}": b for i, b in enumerate(self.biases)
-        }
-        if self.mean is not None and self.deviation is not None:
-            named |= {"mean": self.mean, "deviation": self.deviation}
-        return {name: np.ascontiguousarray(array[lanes]) for name, array in named.items()}
-
-    @classmethod
-    def from_stacked(cls, arrays: Mapping[str, np.ndarray]) -> "Policies":
-        depth = sum(name.startswith("weight.") for name in arrays)
-        weights, biases = (tuple(arrays[f"{kind}.{i}"] for i in range(depth)) for kind in ("weight", "bias"))
-        return cls(weights, biases, arrays.get("mean"), arrays.get("deviation"))
-
-    def cut(self, spec: Spec) -> "Policies":
-        """Without the entries that only fill up a smaller robot."""
-        s, a = spec.observation_size, spec.action_size
-        mean, deviation = (None if x is None else x[..., :s] for x in (self.mean, self.deviation))
-        spread = self.spread
-        if spread is not None:
-            spread = Spread(spread.weight[..., :a], spread.bias[..., :a], spread.bounds)
-        weights = (self.weights[0][:, :s], *self.weights[1:-1], self.weights[-1][..., :a])
-        return Policies(weights, (*self.biases[:-1], self.biases[-1][..., :a]), mean, deviation, spread)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """A single policy's arrays under the names policy.safetensors uses."""
-        named = {f"layers.{i}.weight": w[0] for i, w in enumerate(self.weights)}
-        named |= {f"layers.{i}.bias": b[0, 0] for i, b in enumerate(self.biases)}
-        if self.spread is not None:
-            weight, bias, bounds = self.spread
-            named |= {"log_std.weight": weight[0], "log_std.bias": bias[0, 0], "log_std.bounds": bounds[0]}
-        if self.mean is not None and self.deviation is not None:
-            named |= {"observation.mean": self.mean[0, 0], "observation.deviation": self.deviation[0, 0]}
-        return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
-
-
-class Policy:
-    """One trained policy: call it with an observation, get the mean action."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with safe_open(path, "numpy") as file:
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-                self.metadata: dict[str, str] = file.metadata() or {}
-        except FileNotFoundError:
-            raise OffdynError(f"{path}: no policy there yet; one is written at each checkpoint") from None
-        except (SafetensorError, OSError) as error:
-            raise OffdynError(f"{path}: not a readable policy ({error})") from None
-        try:
-            check_format(json.loads(self.metadata["about"])["format"], FORMAT, path)
-            depth = sum(name.startswith("layers.") and name.endswith(".weight") for name in arrays)
-            weights = tuple(arrays[f"layers.{i}.weight"][None] for i in range(depth))
-            biases = tuple(arrays[f"layers.{i}.bias"][None, None] for i in range(depth))
-            normalised = "observation.mean" in arrays
-            mean = arrays["observation.mean"][None, None] if normalised else None
-            deviation = arrays["observation.deviation"][None, None] if normalised else None
-            spread = None
-            if "log_std.weight" in arrays:
-                bounds = arrays["log_std.bounds"][None]
-                spread = Spread(arrays["log_std.weight"][None], arrays["log_std.bias"][None, None], bounds)
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise OffdynError(f"{path}: not a policy of a run ({error!r})") from None
-        self.policies = Policies(weights, biases, mean, deviation, spread)
-
-    def __call__(self, observation: np.ndarray) -> np.ndarray:
-        """[..., S] -> [..., A], each action in [-1, 1]."""
-        observation = np.asarray(observation)
-        size = self.policies.weights[0].shape[1]
-        if observation.shape[-1:] != (size,):
-            raise OffdynError(f"{self.path}: expected observations of {size} numbers, got shape {observation.shape}")
-        rows = observation.reshape(1, -1, size)
-        return self.policies(rows)[0].reshape(*observation.shape[:-1], -1)
 
 
 class Evaluation(NamedTuple):

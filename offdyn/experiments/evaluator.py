@@ -15,7 +15,8 @@ from safetensors.numpy import load, save
 from .. import cores
 from ..child import Child, parent
 from ..domains import pairs
-from .evaluate import Evaluation, Policies, evaluate
+from .evaluate import Evaluation, evaluate
+from .policies import Policies
 
 PIECES_FOR_EACH = 3  # of an evaluation, about as long as each other, for every child: fewer, and the last is waited for
 MOST_PROCESSES = 8  # of one thread each: threads of one process would wait for each other at every step

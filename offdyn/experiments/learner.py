@@ -38,6 +38,7 @@ class Learner:
             first.schedule.rows,
             first.schedule.updates_per_tick,
             shared_source=shared_source,
+            random_until=first.schedule.random_steps * first.schedule.source_steps_per_target_step,
         )
         self.programs = self.devices.spread(programs, shared_source)
         self.keys = self.devices.deal(run_keys([run.seed for run in runs]))

@@ -9,8 +9,9 @@ import numpy as np
 from ..domains import pairs
 from . import cohort_state
 from .cohorts import Cohort
-from .evaluate import Evaluation, Policies
+from .evaluate import Evaluation
 from .evaluator import Evaluator
+from .policies import Policies
 from .programs import DIAGNOSED_ROWS
 from .progress import Progress
 from .record import RunFolder
@@ -220,7 +221,7 @@ class Measurements:
 def write_policy(folder: RunFolder, policies: Policies, lane: int, name: str = "policy") -> None:
     """A lane's policy, of the size of its own robot, as a file of its run."""
     own = policies.lane(lane).cut(pairs.spec_of(folder.config.task))
-    folder.write_policy(own.arrays(), name)
+    folder.write_policy(own.named(), own.steps, name)
 
 
 def _number(diagnostics: dict[str, np.ndarray], name: str, lane: int) -> float | None:

@@ -16,11 +16,10 @@ import numpy as np
 from ..data.replay import Moments, Replay, no_moments
 from ..data.rows import row_width
 from ..learning import sac as core
-from ..learning.ahead import scan_ahead
-from ..learning.networks import Trained
+from ..learning.networks import PRECISIONS, Trained
 from ..learning.sac import Agent, Sac, hook_key
 from ..methods.method import Method, Notes
-from ..types import Array, Context, Present, Spec
+from ..types import SOURCE, Array, Context, Present, Spec
 from .config import RunConfig
 
 DIAGNOSED_ROWS = 256  # newest and held-out target rows that `diagnose` looks at
@@ -51,11 +50,21 @@ class Programs:
     """Compiled once per cohort shape; every call takes and gives whole cohorts."""
 
     def __init__(
-        self, method: Method, spec: Spec, sac: Sac, hyper: Any, rows: str, updates: int, shared_source: bool = False
+        self,
+        method: Method,
+        spec: Spec,
+        sac: Sac,
+        hyper: Any,
+        rows: str,
+        updates: int,
+        *,
+        shared_source: bool = False,
+        random_until: int = 0,  # on the clock: actions are uniform before
     ) -> None:
         self.method, self.spec, self.rows, self.updates = method, spec, rows, updates
+        self.random_until = random_until
         self.normalises = sac.normalise_observations
-        self.full_products = sac.precision == "full"
+        self.products = PRECISIONS[sac.precision]
         one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, spec.present, 0))
         width = row_width(spec)
         replay = jax.ShapeDtypeStruct((1, width), jnp.float32)
@@ -81,11 +90,11 @@ class Programs:
         self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
 
     def _computed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """With products in full float32 where they are asked for: a GPU's own way rounds their factors."""
+        """With products in the precision that the runs ask for."""
 
         @wraps(function)  # a program is known by its name, in the cache and in traces
         def computed(*arguments: Any) -> Any:
-            with jax.default_matmul_precision("highest") if self.full_products else nullcontext():
+            with jax.default_matmul_precision(self.products) if self.products else nullcontext():
                 return function(*arguments)
 
         return computed
@@ -121,7 +130,7 @@ class Programs:
         )
         observation = self._seen(lane, source_seen)
         if self.method.explore is None:
-            source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, spec)
+            source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, spec, SOURCE)
         else:
             source = self.method.explore(observation, context)
         noise = jax.random.normal(hook_key(key, "source noise"), source.shape)
@@ -129,7 +138,16 @@ class Programs:
         target, _ = core.act(
             lane.agent.actor.value, self._seen(lane, target_seen), hook_key(key, "target action"), sac, spec
         )
+        if self.random_until:
+            source, target = (
+                jnp.where(clock < self.random_until, self._uniform(hook_key(key, name), action, spec), action)
+                for name, action in (("random source actions", source), ("random target action", target))
+            )
         return source, target, lane.fault
+
+    def _uniform(self, key: Array, like: Array, spec: Spec) -> Array:
+        drawn = jax.random.uniform(key, like.shape, minval=-1.0)
+        return drawn if spec.present is None else drawn * spec.present.action
 
     def _store(self, rows: Array, new: Array, position: Array) -> Array:
         return jax.lax.dynamic_update_slice(rows, new, (position, 0))
@@ -149,7 +167,7 @@ class Programs:
         return core.update(
             lane.agent,
             lane.learned,
-            Replay(source, source_size, spec, lane.moments),
+            Replay(source, source_size, spec, lane.moments, SOURCE),
             Replay(target, target_size, spec, lane.moments),
             method=self.method,
             rows=self.rows,
@@ -177,7 +195,7 @@ class Programs:
             agent, learned, notes = self._update(key, carry, source, target, source_size, target_size, step)
             return carry._replace(agent=agent, learned=learned), jnp.stack([notes[name] for name in self.notes])
 
-        after, noted = scan_ahead(one, lane, first + jnp.arange(self.updates))
+        after, noted = jax.lax.scan(one, lane, first + jnp.arange(self.updates))
         bad = ~jnp.isfinite(noted)  # [updates, notes]
         update = jnp.argmax(bad.any(1))
         by_note = jnp.stack((jnp.argmax(bad[update]) + 1, first + update))
@@ -217,7 +235,7 @@ class Programs:
         newest = target[(target_written - 1 - jnp.arange(count)) % filled]
         context = Context(spec, lane.agent, lane.learned, lane.sac, lane.hyper, key, step, lane.moments)
         return self.method.diagnose(
-            Replay(source, source_size, spec, lane.moments),
+            Replay(source, source_size, spec, lane.moments, SOURCE),
             replay,
             replay.view(newest),
             replay.view(held_out)._replace(weight=held_out_weight),

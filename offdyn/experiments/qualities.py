@@ -18,7 +18,7 @@ from ..domains import pairs
 from ..domains.pairs import Pair
 from ..domains.robots import ROBOTS
 from ..errors import OffdynError, unknown
-from .evaluate import Policies
+from .policies import Policies
 from .progress import Progress, Quiet
 from .record import RunFolder
 from .snapshots import Behaviour, draw, read_behaviour
@@ -238,7 +238,7 @@ def expand(names: Sequence[str]) -> list[str]:
 
 
 def _drawn(policies: Policies) -> Act:
-    size = policies.weights[-1].shape[-1]
+    size = policies.sizes[1]
 
     def act(observation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         noise = generator.standard_normal((len(observation), size), np.float32)
@@ -249,7 +249,7 @@ def _drawn(policies: Policies) -> Act:
 
 def _check_fits(behaviour: Behaviour, task: Pair) -> None:
     about, spec, policies = behaviour.about, pairs.spec_of(task), behaviour.policies
-    sizes = policies.weights[0].shape[-2], policies.weights[-1].shape[-1]
+    sizes = policies.sizes
     robot = about.get("robot", pairs.family_of(task))
     if sizes != (spec.observation_size, spec.action_size) or robot != pairs.family_of(task):
         raise OffdynError(

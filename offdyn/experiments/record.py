@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -185,12 +185,12 @@ class RunFolder:
             numbers = json.loads(line)
             self._write_events(numbers.pop("source_steps"), numbers)
 
-    def write_policy(self, arrays: Mapping[str, np.ndarray], name: str = "policy") -> None:
+    def write_policy(self, arrays: Mapping[str, np.ndarray], steps: Sequence[str], name: str = "policy") -> None:
         spec = pairs.spec_of(self.config.task)
         said = {
             "format": 1,
             "run": self.config.name,
-            "activation": "relu",
+            "steps": list(steps),
             "output": "tanh",
             "observation_size": spec.observation_size,
             "action_size": spec.action_size,

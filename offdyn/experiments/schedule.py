@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import OffdynError
+
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long a run is and what happens how often; all in source steps unless said otherwise."""
+    """How long a run is and what happens how often; intervals are in source steps."""
 
-    source_steps: int = 1_000_000  # the target budget is this over target_interval
-    target_interval: int = 10  # F: source steps per target step
-    bodies: int | None = None  # source bodies per run; None: the smaller of 10 and target_interval
+    target_steps: int = 100_000
+    source_steps_per_target_step: int = 10  # the paper's F; where a run acts in one domain, these are its clock
+    updates_per_target_step: int | None = None  # None: one per source step; where there is no source, one
+    random_steps: int = 0  # target steps at first in which actions are uniform, in the source likewise
+    bodies: int | None = None  # source bodies per run; None: the smaller of 10 and source_steps_per_target_step
     collects: str = "both"  # domains the run acts in
     source_body: str = "stock"  # or shifted: the target's own body is the source, for what can be learned without a gap
     rows: str = "both"  # domains whose rows train critics and actor
@@ -23,7 +27,6 @@ class Schedule:
     target_log: str | None = None  # folder in which every target step is written down as it happens
     padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
     env_processes: str = "auto"  # source bodies of one's own: each in a process, on, off, or where that pays
-    updates_per_step: int = 1  # per source step, or its worth of a dataset; per target step where there is no source
     minimum_rows: int = 128  # that each collected replay holds before the first update
     replay_size: int = 1_000_000  # rows per domain, of which a shorter run takes only what it can fill
     eval_interval: int = 10_000
@@ -37,10 +40,15 @@ class Schedule:
     wandb: str | None = None  # PROJECT or TEAM/PROJECT of Weights & Biases that gets the numbers, too
 
     @property
+    def source_steps(self) -> int:
+        """Of the whole run, or what a run without them counts in their place."""
+        return self.target_steps * self.source_steps_per_target_step
+
+    @property
     def source_bodies(self) -> int:
         if self.collects in ("target", "none"):
             return 0
-        return min(10, self.target_interval) if self.bodies is None else self.bodies
+        return min(10, self.source_steps_per_target_step) if self.bodies is None else self.bodies
 
     @property
     def length(self) -> int:
@@ -50,16 +58,38 @@ class Schedule:
     @property
     def tick(self) -> int:
         """Source steps (or their worth) by which the clock advances in one round of acting, stepping and learning."""
-        return self.source_bodies or self.target_interval
+        return self.source_bodies or self.source_steps_per_target_step
+
+    @property
+    def has_source(self) -> bool:
+        """Whether there is one, live or a dataset."""
+        return bool(self.source_bodies) or self.source_data is not None
+
+    @property
+    def updates_each(self) -> int:
+        """Per target step."""
+        if self.updates_per_target_step is not None:
+            return self.updates_per_target_step
+        return self.source_steps_per_target_step if self.has_source else 1
+
+    @property
+    def ticks_each(self) -> int:
+        """Per target step."""
+        return max(1, self.source_steps_per_target_step // self.tick)
 
     @property
     def updates_per_tick(self) -> int:
-        without_source = not self.source_bodies and self.source_data is None
-        return self.updates_per_step * (1 if without_source else self.tick)
+        """Of a tick that learns: each does where that divides them evenly, else the one with the target step."""
+        shared, rest = divmod(self.updates_each, self.ticks_each)
+        return self.updates_each if rest else shared
+
+    def learns_at(self, clock: int) -> bool:
+        """Whether the tick that begins then has updates."""
+        return self.updates_per_tick != self.updates_each or clock % self.source_steps_per_target_step == 0
 
     @property
     def target_budget(self) -> int:
-        return self.source_steps // self.target_interval if self.acts_in_target else 0
+        return self.target_steps if self.acts_in_target else 0
 
     @property
     def acts_in_target(self) -> bool:
@@ -73,15 +103,46 @@ WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_epi
     "env_processes",
     "keep_policies",
     "padded",
-    "source_steps",
     "target_log",
+    "target_steps",
     "tuning_target_steps",
     "wandb",
 }
 
 GONE = {"control": "none"}  # settings that older runs name, and the value at which a run is the same without them
+OLDER = {
+    "source_steps": "target_steps",
+    "target_interval": "source_steps_per_target_step",
+    "updates_per_step": "updates_per_target_step",
+}
 
 
-def without_gone(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What an older run's settings say today."""
-    return {name: value for name, value in settings.items() if name not in GONE or GONE[name] != value}
+def renamed(settings: Mapping[str, Any], below: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The same settings under today's names; `below` holds defaults that differ from those of `Schedule`.
+
+    `source_steps` are a length in source steps, `updates_per_step` are counted per source step where there are any.
+    """
+    new = {name: value for name, value in settings.items() if name not in GONE or GONE[name] != value}
+    for old, name in OLDER.items():
+        if new.get(old) is not None and new.get(name) is not None:
+            raise OffdynError(f"settings {old} and {name} say the same thing: name one of them")
+    if (interval := new.pop("target_interval", None)) is not None:
+        new["source_steps_per_target_step"] = interval
+    known = {"source_steps_per_target_step": Schedule.source_steps_per_target_step, **(below or {}), **new}
+    each = known["source_steps_per_target_step"]
+    if (steps := new.pop("source_steps", None)) is not None:
+        if not (isinstance(steps, int) and isinstance(each, int) and each >= 1):
+            raise OffdynError(
+                f"settings source_steps and target_interval: expected whole numbers, got {steps!r}, {each!r}"
+            )
+        if steps % each:
+            nearest = max(each, round(steps / each) * each)
+            raise OffdynError(
+                f"setting source_steps: expected a multiple of {each} (source_steps_per_target_step), say {nearest}, "
+                f"got {steps}"
+            )
+        new["target_steps"] = steps // each
+    if (updates := new.pop("updates_per_step", None)) is not None:
+        has_source = known.get("collects", "both") in ("both", "source") or known.get("source_data") is not None
+        new["updates_per_target_step"] = updates * (each if has_source else 1)
+    return new

@@ -18,7 +18,7 @@ from ..domains import pairs
 from ..domains.pairs import Pair
 from ..errors import OffdynError, check_format
 from ..files import write_atomically
-from .evaluate import Policies, Policy, Spread
+from .policies import Policies, Policy, from_file
 from .record import RunFolder
 
 FORMAT = 1
@@ -48,30 +48,20 @@ def kept(run: RunFolder) -> dict[int, Path]:
 
 
 def stacked(policies: Sequence[Policies]) -> Policies:
-    """Policies of equal widths, a lane each."""
-
-    def join(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-        there = [array for array in arrays if array is not None]
-        return np.concatenate(there) if len(there) == len(arrays) else None
-
-    def layers(by_policy: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-        return tuple(np.concatenate(layer) for layer in zip(*by_policy, strict=True))
-
-    spreads = [policy.spread for policy in policies if policy.spread is not None]
-    return Policies(
-        layers([policy.weights for policy in policies]),
-        layers([policy.biases for policy in policies]),
-        join([policy.mean for policy in policies]),
-        join([policy.deviation for policy in policies]),
-        Spread(*layers(spreads)) if len(spreads) == len(policies) else None,
-    )
+    """Policies of equal networks, a lane each."""
+    first, lanes = policies[0], [policy.stacked(np.arange(policy.lanes)) for policy in policies]
+    if any(policy.steps != first.steps for policy in policies):
+        raise OffdynError("policies of different networks cannot be played together")
+    shared = set.intersection(*map(set, lanes)) - {"steps"}
+    joined = {name: np.concatenate([lane[name] for lane in lanes]) for name in shared}
+    return Policies.from_stacked(joined | {"steps": lanes[0]["steps"]})
 
 
 def stochastic_returns(
     policies: Policies, task: Pair, episodes: int, seed: int = 0, threads: int | None = None
 ) -> np.ndarray:
     """[lanes, episodes]: returns of actions drawn as training draws them; starts and noise are common to all lanes."""
-    lanes = len(policies.weights[0])
+    lanes = policies.lanes
     starts = [(seed, PICKING, episode) for _ in range(lanes) for episode in range(episodes)]
     domain = pairs.open_bodies([(task, role_of(task))] * len(starts), starts, threads)
     generator = np.random.default_rng([seed, PICKING, NOISE])
@@ -99,14 +89,16 @@ def draw(policy: Policies, observation: np.ndarray, noise: np.ndarray) -> np.nda
 
 def write_behaviour(path: Path, policies: Policies, about: Mapping[str, Any]) -> None:
     """One policy in full precision, which `Policy` reads too, or a series in half, which keeps the file small."""
-    lanes = [policies.lane(index).arrays() for index in range(len(policies.weights[0]))]
+    lanes = [policies.lane(index).named() for index in range(policies.lanes)]
     arrays = lanes[0]
     if about["quality"] == "series":
         stacks = {name: np.stack([lane[name] for lane in lanes]) for name in lanes[0]}
         arrays = {name: a if name.startswith(EXACT) else a.astype(np.float16) for name, a in stacks.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     # One entry: safetensors writes several in an order of its own, other bytes every time.
-    write_atomically(path, to_bytes(arrays, {"about": json.dumps({"format": FORMAT, **about})}))
+    write_atomically(
+        path, to_bytes(arrays, {"about": json.dumps({"format": FORMAT, "steps": list(policies.steps), **about})})
+    )
 
 
 def read_behaviour(path: Path) -> Behaviour:
@@ -117,7 +109,7 @@ def read_behaviour(path: Path) -> Behaviour:
         check_format(about["format"], FORMAT, path)
         if about.get("quality") == "series":
             arrays = {name: array.astype(np.float32) for name, array in from_bytes(content).items()}
-            policies = _series(arrays)
+            policies = from_file(arrays, about.get("steps"), series=True)
         else:
             policies = Policy(path).policies
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
@@ -130,14 +122,3 @@ def read_behaviour(path: Path) -> Behaviour:
 def _metadata(content: bytes) -> dict[str, str]:
     length = int.from_bytes(content[:8], "little")
     return json.loads(content[8 : 8 + length])["__metadata__"]
-
-
-def _series(arrays: Mapping[str, np.ndarray]) -> Policies:
-    depth = sum(name.startswith("layers.") and name.endswith(".weight") for name in arrays)
-    weights = tuple(arrays[f"layers.{layer}.weight"] for layer in range(depth))
-    biases = tuple(arrays[f"layers.{layer}.bias"][:, None] for layer in range(depth))
-    spread = Spread(arrays["log_std.weight"], arrays["log_std.bias"][:, None], arrays["log_std.bounds"])
-    if "observation.mean" not in arrays:
-        return Policies(weights, biases, spread=spread)
-    mean, deviation = arrays["observation.mean"][:, None], arrays["observation.deviation"][:, None]
-    return Policies(weights, biases, mean, deviation, spread)

@@ -14,7 +14,15 @@ from ..errors import OffdynError
 from .config import RunConfig
 from .record import RunFolder
 
-SHAPING = ("actor_widths", "critic_widths", "critic_layer_norm", "normalise_observations")  # must agree
+SHAPING = (  # must agree
+    "backbone",
+    "domain_input",
+    "actor_widths",
+    "critic_widths",
+    "critic_layer_norm",
+    "critics",
+    "normalise_observations",
+)
 
 
 class Start(NamedTuple):

@@ -17,7 +17,7 @@ from ..domains.own import OwnPair
 from ..domains.tasks import Task
 from ..errors import OffdynError
 from ..experiments.checkpoint import CohortFolder
-from ..experiments.evaluate import Policy
+from ..experiments.policies import Policy
 from ..experiments.record import RunFolder
 from .parts import Parts
 

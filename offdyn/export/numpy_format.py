@@ -9,4 +9,4 @@ from .parts import Parts
 
 def files(parts: Parts) -> dict[str, bytes]:
     runner = (resources.files(__package__) / "runner.py").read_bytes()
-    return {"policy.safetensors": to_bytes(parts.arrays()), "policy.py": runner}
+    return {"policy.safetensors": to_bytes(parts.arrays(), {"steps": " ".join(parts.steps)}), "policy.py": runner}

@@ -1,6 +1,7 @@
 """One ONNX file, its batch size open."""
 
 from ..errors import OffdynError
+from ..experiments.policies import SMALLEST_VARIANCE
 from .parts import Parts
 
 # Old on purpose: newer numbers than a runtime knows are refused by it, older ones never; nothing newer is needed.
@@ -18,15 +19,23 @@ def files(parts: Parts) -> dict[str, bytes]:
         helper.make_node("Sub", ["observation", "observation.mean"], ["centred"]),
         helper.make_node("Div", ["centred", "observation.deviation"], ["x.0"]),
     ]
-    last = len(parts.weights) - 1
-    for i in range(last + 1):
-        nodes += [
-            helper.make_node("MatMul", [f"x.{i}", f"layers.{i}.weight"], [f"product.{i}"]),
-            helper.make_node("Add", [f"product.{i}", f"layers.{i}.bias"], [f"sum.{i}"]),
-            helper.make_node("Tanh" if i == last else "Relu", [f"sum.{i}"], [f"x.{i + 1}"]),
-        ]
+    arrays, kept = iter(parts.layers), "x.0"
+    for number, step in enumerate(parts.steps):
+        into, out = f"x.{number}", f"x.{number + 1}"
+        if step == "linear":
+            nodes.append(helper.make_node("MatMul", [into, next(arrays)], [f"product.{number}"]))
+            nodes.append(helper.make_node("Add", [f"product.{number}", next(arrays)], [out]))
+        elif step == "norm":
+            inputs = [into, next(arrays), next(arrays)]
+            nodes.append(helper.make_node("LayerNormalization", inputs, [out], axis=-1, epsilon=SMALLEST_VARIANCE))
+        elif step == "add":
+            nodes.append(helper.make_node("Add", [into, kept], [out]))
+        else:
+            nodes.append(helper.make_node({"relu": "Relu", "keep": "Identity"}[step], [into], [out]))
+            kept = out if step == "keep" else kept
     nodes += [
-        helper.make_node("Mul", [f"x.{last + 1}", "action.half"], ["scaled"]),
+        helper.make_node("Tanh", [f"x.{len(parts.steps)}"], ["squashed"]),
+        helper.make_node("Mul", ["squashed", "action.half"], ["scaled"]),
         helper.make_node("Add", ["scaled", "action.middle"], ["moved"]),
         helper.make_node("Max", ["moved", "action.low"], ["raised"]),
         helper.make_node("Min", ["raised", "action.high"], ["action"]),

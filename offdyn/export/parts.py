@@ -1,23 +1,24 @@
 """What every format writes down: the layers of a deterministic policy, its normalisation, and its action bounds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..domains import pairs
 from ..errors import OffdynError
-from ..experiments.evaluate import Policy
+from ..experiments.policies import Policy, names_of
 
 
 @dataclass(frozen=True)
 class Parts:
-    """action = middle + half tanh(layers((observation - mean) / deviation)), with ReLU between the layers.
+    """action = middle + half tanh(steps((observation - mean) / deviation)).
 
     Actions are clipped to their bounds in the end: rounding alone could lead out of them.
     """
 
-    weights: tuple[np.ndarray, ...]  # [in, out]
-    biases: tuple[np.ndarray, ...]  # [out]
+    steps: tuple[str, ...]  # as in `Policies`
+    layers: Mapping[str, np.ndarray]  # the arrays that the steps take, by name, in their order
     mean: np.ndarray  # [S]; 0 where observations are not normalised
     deviation: np.ndarray  # [S]; 1 where they are not
     low: np.ndarray  # [A], bounds of the environment's own actions
@@ -39,8 +40,7 @@ class Parts:
     def arrays(self) -> dict[str, np.ndarray]:
         """Every array by name, float32."""
         named = {"observation.mean": self.mean, "observation.deviation": self.deviation}
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            named |= {f"layers.{layer}.weight": weight, f"layers.{layer}.bias": bias}
+        named |= self.layers
         named |= {"action.middle": self.middle, "action.half": self.half}
         named |= {"action.low": self.low, "action.high": self.high}
         return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
@@ -49,11 +49,12 @@ class Parts:
 def parts_of(policy: Policy, pair: pairs.Pair) -> Parts:
     """What a run's policy is made of; one whose numbers are not finite is refused."""
     single = policy.policies
-    size = single.weights[0].shape[1]
+    size, _ = single.sizes
     mean = np.zeros(size, np.float32) if single.mean is None else single.mean[0, 0]
     deviation = np.ones(size, np.float32) if single.deviation is None else single.deviation[0, 0]
-    weights, biases = tuple(w[0] for w in single.weights), tuple(b[0, 0] for b in single.biases)
-    parts = Parts(weights, biases, mean, deviation, *_within(*pairs.action_bounds(pair)))
+    arrays = single.named()
+    layers = {name: arrays[name] for name in names_of(single.steps)}
+    parts = Parts(single.steps, layers, mean, deviation, *_within(*pairs.action_bounds(pair)))
     broken = [name for name, array in parts.arrays().items() if not np.isfinite(array).all()]
     if broken:
         raise OffdynError(f"{policy.path}: {broken[0]} has numbers that are not finite; this policy cannot be used")

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.mlir.dialects import stablehlo
 
+from ..learning.networks import Network
 from .parts import Parts
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -16,16 +17,13 @@ PLACE = re.compile(r' loc\((?:#loc\d*|unknown|"[^"]*")\)')  # where in which fil
 
 def files(parts: Parts) -> dict[str, bytes]:
     arrays = parts.arrays()
-    depth = len(parts.weights)
 
     def policy(observation: jax.Array) -> jax.Array:
         x = (observation - arrays["observation.mean"]) / arrays["observation.deviation"]
-        for layer in range(depth):
-            # In full precision: the default of some devices has fewer bits than float32.
-            x = jnp.matmul(x, arrays[f"layers.{layer}.weight"], precision=jax.lax.Precision.HIGHEST)
-            x += arrays[f"layers.{layer}.bias"]
-            x = jnp.tanh(x) if layer == depth - 1 else jnp.maximum(x, 0.0)
-        action = arrays["action.middle"] + arrays["action.half"] * x
+        # In full precision: the default of some devices has fewer bits than float32.
+        with jax.default_matmul_precision("highest"):
+            x = Network(parts.steps, (), 0).apply(tuple(map(jnp.asarray, parts.layers.values())), x)
+        action = arrays["action.middle"] + arrays["action.half"] * jnp.tanh(x)
         return jnp.clip(action, arrays["action.low"], arrays["action.high"])
 
     (batch,) = jax.export.symbolic_shape("batch")

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ..errors import OffdynError, unknown
-from ..experiments.evaluate import Policy
+from ..experiments.policies import Policy
 from ..experiments.record import RunFolder
 from . import FORMATS
 from .contract import contract

@@ -1,19 +1,28 @@
-"""Multi-layer perceptrons as plain tuples of arrays, and Adam whose rate may differ by lane."""
+"""Networks as a list of steps over a plain tuple of arrays, and Adam whose rate may differ by lane."""
 
 import math
 from collections.abc import Callable
-from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from .activations import ACTIVATIONS, SLOPES
-
 Parameters = tuple[jax.Array, ...]
-PRECISIONS = ("float32", "full", "bfloat16")  # the first as the device computes products; `full`: those in float32 too
+# Of products: as the device computes them; all in float32; their factors rounded to bfloat16, sums in float32.
+PRECISIONS = {"float32": None, "full": "highest", "bfloat16": "BF16_BF16_F32"}
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)  # PyTorch's defaults; the rate is ours to apply
+EMBEDDING = 32  # numbers that stand for a domain where it is embedded (BRC, Nauman et al. 2025)
+
+
+def elu(x: jax.Array) -> jax.Array:
+    """exp(x) - 1 below zero. Twice as fast as with expm1, whose gain, below 1e-7, an activation does not need."""
+    return jnp.where(x > 0, x, jnp.exp(jnp.minimum(x, 0.0)) - 1.0)
+
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": jax.nn.relu, "elu": elu, "swish": jax.nn.swish}
+DOMAIN_INPUTS = {"none": 0, "flag": 1, "embedding": EMBEDDING}  # and how many inputs they are
 
 
 class Inputs(NamedTuple):
@@ -23,156 +32,116 @@ class Inputs(NamedTuple):
     fan_in: jax.Array  # [], for the size of the first weights
 
 
-class Layout(NamedTuple):
-    """The shape of an MLP, whose parameters are the tuple of its arrays.
+class Network(NamedTuple):
+    """What becomes of an input, step by step. Its parameters are the arrays that the steps take, in their order.
 
-    For each layer a weight [in, out] and a bias [out] and, under LayerNorm, a scale and a shift [out].
+    linear: a weight [in, out], a bias [out]     norm: LayerNorm, a scale and a shift [size]     relu, elu, swish
+    keep, add: a residual connection             flag, embedding: append the domain, the latter by a table [2, size]
     """
 
-    sizes: tuple[int, ...]  # input, hidden ..., output
+    steps: tuple[str, ...]
+    shapes: tuple[tuple[int, int], ...]  # of the weights
     initial_fan_in: int  # of the first layer, for the size of its first weights only
-    layer_norm: bool = False  # after each hidden activation
-    activation: str = "relu"
-    precision: str = "float32"  # of activations, of what enters a product and of its gradient; sums are float32
+    initial: str = "uniform"  # or he: see `init`
+
+    @property
+    def norms(self) -> list[int]:
+        """The size of each LayerNorm."""
+        size, layers, found = self.shapes[0][0], iter(self.shapes), []
+        for step in self.steps:
+            if step == "linear":
+                size = next(layers)[1]
+            elif step == "norm":
+                found.append(size)
+        return found
 
     @property
     def length(self) -> int:
         """Numbers in all arrays."""
-        layers = sum(a * b + b for a, b in zip(self.sizes[:-1], self.sizes[1:], strict=True))
-        return layers + (2 * sum(self.sizes[1:-1]) if self.layer_norm else 0)
+        table = 2 * EMBEDDING if "embedding" in self.steps else 0
+        return sum(a * b + b for a, b in self.shapes) + 2 * sum(self.norms) + table
 
-    def init(self, key: jax.Array, inputs: "Inputs | None" = None) -> Parameters:
-        """PyTorch's default: weights and biases uniform in +-1/sqrt(fan_in); LayerNorm 1 and 0.
+    def sees_domain(self, how: str) -> "Network":
+        """The same with the domain among its inputs."""
+        if how == "none":
+            return self
+        (inputs, first), *rest = self.shapes
+        more = DOMAIN_INPUTS[how]
+        return Network((how, *self.steps), ((inputs + more, first), *rest), self.initial_fan_in + more, self.initial)
+
+    def init(self, key: jax.Array, inputs: Inputs | None = None) -> Parameters:
+        """First parameters: LayerNorm 1 and 0, a table of domains normal, weights and biases by `initial`.
+
+        uniform: PyTorch's default, both uniform in +-1/sqrt(fan_in)
+        he: weights normal with variance 2/fan_in, the first and the last 1/fan_in; biases 0
 
         `inputs`: those there are, where some only fill up; weights of the others are 0, and no gradient moves them.
         """
+        table_key, key = jax.random.split(key) if self.steps[0] == "embedding" else (key, key)
+        layers, norms = iter(self._layers(key, inputs)), iter(self.norms)
         arrays: list[jax.Array] = []
-        last = len(self.sizes) - 2
-        layers = list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
-        # One draw for the whole network: compiling one per array took four times as long.
-        numbers = jax.random.uniform(key, (sum(a * b + b for a, b in layers),), minval=-1.0, maxval=1.0)
-        start = 0
-        for layer, (fan_in, fan_out) in enumerate(layers):
-            bound: Any = 1 / math.sqrt(self.initial_fan_in if layer == 0 else fan_in)
-            if layer == 0 and inputs is not None:
-                bound = jax.lax.rsqrt(inputs.fan_in)
-            for shape in ((fan_in, fan_out), (fan_out,)):
-                drawn = numbers[start : start + math.prod(shape)]
-                arrays.append(bound * drawn.reshape(shape))
-                start += math.prod(shape)
-            if self.layer_norm and layer < last:
-                arrays += [jnp.ones(fan_out), jnp.zeros(fan_out)]
-        if inputs is not None:
-            arrays[0] = arrays[0] * inputs.present[:, None]
+        for step in self.steps:
+            if step == "linear":
+                arrays += next(layers)
+            elif step == "norm":
+                size = next(norms)
+                arrays += [jnp.ones(size), jnp.zeros(size)]
+            elif step == "embedding":
+                arrays.append(jax.random.normal(table_key, (2, EMBEDDING)) / math.sqrt(EMBEDDING))
         return tuple(arrays)
 
-    def apply(self, parameters: Parameters, x: jax.Array, learning_rows: int | None = None) -> jax.Array:
-        """[n, input] -> [n, output]; where `learning_rows` is given, no gradient comes from the rows after those."""
-        if self.activation in SLOPES and not self.layer_norm:
-            # Rounded out here, in sight of `scan_ahead`, which carries rounded weights from step to step.
-            return perceptron(self, learning_rows, parameters, tuple(map(self.rounded, parameters[::2])), x)
+    def _layers(self, key: jax.Array, inputs: Inputs | None) -> list[tuple[jax.Array, jax.Array]]:
+        layers: list[tuple[jax.Array, jax.Array]] = []
+        last = len(self.shapes) - 1
+        # One draw for the whole network: compiling one per array took four times as long.
+        count = (sum(a * b + b for a, b in self.shapes),)
+        uniform = self.initial == "uniform"
+        numbers = jax.random.uniform(key, count, minval=-1.0) if uniform else jax.random.normal(key, count)
+        start = 0
+        for layer, (fan_in, fan_out) in enumerate(self.shapes):
+            fan: Any = self.initial_fan_in if layer == 0 else fan_in
+            size: Any = 1 / math.sqrt(fan)
+            if layer == 0 and inputs is not None:
+                size = jax.lax.rsqrt(inputs.fan_in + fan_in - len(inputs.present))
+            if not uniform and 0 < layer < last:
+                size = size * math.sqrt(2)
+            end = start + fan_in * fan_out
+            weight, bias = numbers[start:end].reshape(fan_in, fan_out), numbers[end : end + fan_out]
+            start = end + fan_out
+            if layer == 0 and inputs is not None:  # the domain stands behind them
+                weight = weight * jnp.append(inputs.present, jnp.ones(fan_in - len(inputs.present)))[:, None]
+            layers.append((size * weight, size * bias if uniform else jnp.zeros(fan_out)))
+        return layers
+
+    def apply(self, parameters: Parameters, x: jax.Array, domain: Any = 0.0) -> jax.Array:
+        """[n, input] -> [n, output]; `domain`, one number or [n]: 0 the target's, 1 the source's."""
         arrays = iter(parameters)
-        activation = ACTIVATIONS[self.activation]
-        for _ in self.sizes[1:-1]:
-            x = activation(self.product(x, next(arrays)) + next(arrays))
-            if self.layer_norm:
-                scale, shift = next(arrays), next(arrays)
-                x = layer_norm(x) * scale + shift
-        y = self.product(x, next(arrays)) + next(arrays)
-        return y if learning_rows is None else y.at[learning_rows:].set(jax.lax.stop_gradient(y[learning_rows:]))
-
-    def product(self, a: jax.Array, b: jax.Array, inner: bool = False) -> jax.Array:
-        """a @ b, its factors rounded to the layout's precision, summed in float32; `inner`: the result rounded too."""
-        a, b = self.rounded(a), self.rounded(b)
-        if a.dtype != jnp.bfloat16:
-            return self.rounded(a @ b) if inner else a @ b
-        return jnp.matmul(a, b, preferred_element_type=a.dtype if inner else jnp.float32)
-
-    def with_rounded_weights(self, parameters: Parameters) -> Parameters:
-        """The parameters, each weight as a product takes it, in float32 again."""
-        return tuple(self.rounded(array).astype(array.dtype) if array.ndim == 2 else array for array in parameters)
-
-    def hidden(self, x: jax.Array, weight: jax.Array, bias: jax.Array, as_kernel: bool = True) -> jax.Array:
-        """What a hidden layer makes of its rounded inputs: the rounded inputs of the next."""
-        if as_kernel and x.dtype == jnp.bfloat16:
-            from . import kernels  # which need Triton, and that JAX does not have on every system
-
-            if kernels.can_layer(x, weight):
-                return kernels.layer(x, weight, bias, self.activation)
-        return self.rounded(ACTIVATIONS[self.activation](self.product(x, weight, inner=True) + bias))
-
-    def back(self, delta: jax.Array, weight: jax.Array, entered: jax.Array) -> jax.Array:
-        """From a gradient by what leaves a layer to that by what left the one before, ahead of its activation."""
-        if delta.dtype == jnp.bfloat16:
-            from . import kernels
-
-            if kernels.can_pull(delta, weight):
-                return kernels.pull(delta, weight, entered, self.activation)
-        before = self.product(delta, weight.T, inner=True)
-        wide = jnp.promote_types(before.dtype, jnp.float32)
-        return self.rounded(before.astype(wide) * SLOPES[self.activation](entered).astype(wide))
-
-    def sum_of_rows(self, x: jax.Array) -> jax.Array:
-        """x.sum(0), never in less than float32."""
-        if x.dtype != jnp.bfloat16:
-            return x.sum(0)
-        # As a product, since a GPU's sums down the columns are slow; of eight rows, lest XLA make one row a sum again.
-        return jnp.matmul(jnp.ones((8, len(x)), x.dtype), x, preferred_element_type=jnp.float32)[0]
-
-    def rounded(self, x: jax.Array) -> jax.Array:
-        if self.precision != "bfloat16":
-            return x
-        if jax.default_backend() == "cpu":  # which cannot sum such products in float32: the same numbers, in float32
-            return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
-        return x.astype(jnp.bfloat16)
+        kept = x
+        for step in self.steps:
+            if step == "linear":
+                x = x @ next(arrays) + next(arrays)
+            elif step == "norm":
+                x = layer_norm(x) * next(arrays) + next(arrays)
+            elif step == "keep":
+                kept = x
+            elif step == "add":
+                x = x + kept
+            elif step in DOMAIN_INPUTS:
+                of_row = jnp.broadcast_to(jnp.asarray(domain, x.dtype), x.shape[:-1])[..., None]
+                if step == "embedding":
+                    target, source = next(arrays)
+                    of_row = target + of_row * (source - target)
+                x = jnp.concatenate((x, of_row), axis=-1)
+            else:
+                x = ACTIVATIONS[step](x)
+        return x
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def perceptron(
-    layout: Layout, learning_rows: int | None, parameters: Parameters, weights: Parameters, x: jax.Array
-) -> jax.Array:
-    """A network without LayerNorm, whose gradient is written out; `weights` are those of `parameters`, rounded.
-
-    Written out, it keeps one value per activation, rounds what it keeps to the layout's precision, and leaves rows
-    that do not learn out of the backward pass.
-    """
-    return _layers(layout, parameters, weights, x)[1]
-
-
-def _layers(
-    layout: Layout, parameters: Parameters, weights: Parameters, x: jax.Array
-) -> tuple[list[jax.Array], jax.Array]:
-    """(what enters each layer, the output)."""
-    *hidden, last = zip(weights, parameters[1::2], strict=True)
-    entered = [layout.rounded(x)]
-    for depth, (weight, bias) in enumerate(hidden):
-        # Ahead of a sum one number wide XLA bends and rounds within that sum, and a kernel of ours is a pass more.
-        as_kernel = depth + 1 < len(hidden) or layout.sizes[-1] > 1
-        entered.append(layout.hidden(entered[-1], weight, bias, as_kernel))
-    return entered, layout.product(entered[-1], last[0]) + last[1]
-
-
-def _forward(
-    layout: Layout, learning_rows: int | None, parameters: Parameters, weights: Parameters, x: jax.Array
-) -> tuple[jax.Array, Any]:
-    entered, y = _layers(layout, parameters, weights, x)
-    return y, (weights, [rows[:learning_rows] for rows in entered])
-
-
-def _backward(
-    layout: Layout, learning_rows: int | None, kept: Any, dy: jax.Array
-) -> tuple[Parameters, None, jax.Array]:
-    weights, entered = kept
-    delta = layout.rounded(dy[:learning_rows])  # of the loss by what leaves the layer, before its activation
-    gradients: list[jax.Array] = []
-    for depth in reversed(range(len(weights))):
-        of_weight = layout.product(entered[depth].T, delta, inner=True).astype(dy.dtype)
-        gradients = [of_weight, layout.sum_of_rows(delta), *gradients]
-        delta = layout.back(delta, weights[depth], entered[depth]) if depth else layout.product(delta, weights[0].T)
-    return tuple(gradients), None, jnp.pad(delta, ((0, dy.shape[0] - delta.shape[0]), (0, 0)))
-
-
-perceptron.defvjp(_forward, _backward)
+def mlp(sizes: tuple[int, ...], initial_fan_in: int, activation: str = "relu", norm: str = "none") -> Network:
+    """Input, hidden layers, output; LayerNorm in each hidden layer before its activation, after it, or none."""
+    hidden = {"none": (activation,), "before": ("norm", activation), "after": (activation, "norm")}[norm]
+    steps = ("linear", *hidden) * (len(sizes) - 2)
+    return Network((*steps, "linear"), tuple(pairwise(sizes)), initial_fan_in)
 
 
 def layer_norm(x: jax.Array) -> jax.Array:
@@ -194,15 +163,22 @@ def fresh(value: Any) -> Trained:
 
 
 def descend(
-    loss: Callable[[Any], tuple[jax.Array, Any]], trained: Trained, rate: Any, clip: float | None = None
+    loss: Callable[[Any], tuple[jax.Array, Any]],
+    trained: Trained,
+    rate: Any,
+    clip: float | None = None,
+    decay: Any = 0.0,
 ) -> tuple[Trained, jax.Array, Any]:
-    """One Adam step down `loss(value) -> (loss, extra)`; `clip` bounds the norm of the whole gradient."""
+    """One step of Adam down `loss(value) -> (loss, extra)`; `clip` bounds the norm of the whole gradient.
+
+    With `decay` it is AdamW (Loshchilov and Hutter 2019): every parameter shrinks by rate * decay of itself as well.
+    """
     (value, extra), gradient = jax.value_and_grad(loss, has_aux=True)(trained.value)
     if clip is not None:
         shrink = jnp.minimum(1.0, clip / (optax.tree.norm(gradient) + 1e-6))
         gradient = jax.tree.map(lambda g: g * shrink, gradient)
     direction, adam = ADAM.update(gradient, trained.adam)
-    stepped = jax.tree.map(lambda x, d: x - rate * d, trained.value, direction)
+    stepped = jax.tree.map(lambda x, d: x - rate * (d + decay * x), trained.value, direction)
     return Trained(stepped, adam), value, extra
 
 

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 
 from ..data.replay import Replay
 from ..fields import lanewise
-from ..types import Array, Batch, Context, Spec
-from .networks import Inputs, Layout, Parameters, Trained, descend, drift, fresh
+from ..types import TARGET, Array, Batch, Context, Spec
+from .backbones import BACKBONES
+from .networks import Inputs, Network, Parameters, Trained, descend, drift, fresh, mlp
 
 if TYPE_CHECKING:
     from ..methods.method import Method, Notes
@@ -22,13 +23,16 @@ LOG_2PI = 1.8378770664093453
 @lanewise
 @dataclass(frozen=True)
 class Sac:
-    """SAC's own choices; the defaults are the paper's."""
+    """SAC's own choices; the defaults are the paper's, and those of the backbone `classic`."""
 
+    backbone: str = "classic"
+    domain_input: str = "none"  # or flag, embedding: actor and critics see which domain a transition is of
     discount: float = 0.99
     temperature: float = 0.2  # of the entropy bonus; the first value where it is tuned
     actor_learning_rate: float = 3e-4
     critic_learning_rate: float = 3e-4
     temperature_learning_rate: float = 3e-4
+    weight_decay: float = 0.0  # of actor and critics, per unit of learning rate (AdamW)
     target_rate: float = 0.005  # Polyak rate of the target critics
     source_noise: float = 0.0  # std of the noise added to source actions, which are then clipped to [-1, 1]
     log_std_low: float = -20.0
@@ -36,21 +40,25 @@ class Sac:
     batch_size: int = 128  # rows per domain and update
     actor_widths: tuple[int, ...] = (256, 256)
     critic_widths: tuple[int, ...] = (256, 256)
-    critic_layer_norm: bool = False
+    critic_layer_norm: bool = False  # of `classic`: after the activation
+    critics: int = 2
+    backup_critics: int | None = None  # so many of them, drawn for each update, make the backup; None: all
+    actor_value: str = "min"  # or mean: of the critics, what the actor climbs
     actor_interval: int = 1  # critic steps per actor step
     entropy_in_backup: bool = True
     tune_temperature: bool = False
-    target_entropy: float | None = None  # where tuned; None: minus the number of actions
-    gradient_clip: float | None = None  # bound on the norm of the actor's and of the twin critics' gradient
+    target_entropy: float | None = None  # where tuned; None: as the next line says
+    entropy_per_action: float = -1.0  # times the number of actions
+    gradient_clip: float | None = None  # bound on the norm of the actor's and of all critics' gradient
     normalise_observations: bool = False
-    precision: str = "float32"  # of activations, what enters a product and its gradient; parameters and sums: float32
+    precision: str = "float32"  # of products; see PRECISIONS
 
 
 class Agent(NamedTuple):
     """SAC's networks, for one lane."""
 
     actor: Trained
-    critic: Trained  # twins: every array has a leading axis of two
+    critic: Trained  # all critics: every array has a leading axis of them
     target_critic: Parameters
     log_temperature: Trained  # []
 
@@ -60,18 +68,18 @@ class Policy(NamedTuple):
 
     action: Array  # [n, A]
     log_probability: Array  # [n]
-    value: Array  # [n], the smaller of the twins
+    value: Array  # [n], what the actor climbs
 
 
-def actor_layout(sac: Sac, spec: Spec) -> Layout:
+def actor_network(sac: Sac, spec: Spec) -> Network:
     sizes = (spec.observation_size, *sac.actor_widths, 2 * spec.action_size)
-    return Layout(sizes, spec.initial_fan_in, precision=sac.precision)
+    return BACKBONES[sac.backbone].actor(sizes, spec.initial_fan_in).sees_domain(sac.domain_input)
 
 
-def critic_layout(sac: Sac, spec: Spec) -> Layout:
+def critic_network(sac: Sac, spec: Spec) -> Network:
     sizes = (spec.observation_size + spec.action_size, *sac.critic_widths, 1)
-    fan_in = spec.initial_fan_in + spec.action_size
-    return Layout(sizes, fan_in, sac.critic_layer_norm, precision=sac.precision)
+    build = partial(mlp, norm="after") if sac.critic_layer_norm else BACKBONES[sac.backbone].critic
+    return build(sizes, spec.initial_fan_in + spec.action_size).sees_domain(sac.domain_input)
 
 
 def state_inputs(spec: Spec) -> Inputs | None:
@@ -89,10 +97,10 @@ def pair_inputs(spec: Spec) -> Inputs | None:
 
 def init(key: jax.Array, sac: Sac, spec: Spec) -> Agent:
     actor_key, critic_key = jax.random.split(key)
-    critic_init = partial(critic_layout(sac, spec).init, inputs=pair_inputs(spec))
-    critic = jax.vmap(critic_init)(jax.random.split(critic_key))
+    critic_init = partial(critic_network(sac, spec).init, inputs=pair_inputs(spec))
+    critic = jax.vmap(critic_init)(jax.random.split(critic_key, sac.critics))
     return Agent(
-        fresh(actor_layout(sac, spec).init(actor_key, state_inputs(spec))),
+        fresh(actor_network(sac, spec).init(actor_key, state_inputs(spec))),
         fresh(critic),
         jax.tree.map(jnp.array, critic),  # copies: buffers of the state are donated one by one
         # No temperature at all is a tiny one: its logarithm stays finite.
@@ -100,13 +108,15 @@ def init(key: jax.Array, sac: Sac, spec: Spec) -> Agent:
     )
 
 
-def act(actor: Parameters, observation: Array, key: jax.Array | None, sac: Sac, spec: Spec) -> tuple[Array, Array]:
+def act(
+    actor: Parameters, observation: Array, key: jax.Array | None, sac: Sac, spec: Spec, domain: Any = TARGET
+) -> tuple[Array, Array]:
     """A tanh-Gaussian sample and its log-probability; without a key, the mean action.
 
     log pi(a|s) = sum_i log N(u_i; mean_i, std_i) - log(1 - tanh(u_i)^2), a = tanh(u), the last term written as
     2 (log 2 - u - softplus(-2u)), which stays exact where tanh saturates.
     """
-    mean, log_std = jnp.split(actor_layout(sac, spec).apply(actor, observation), 2, axis=-1)
+    mean, log_std = jnp.split(actor_network(sac, spec).apply(actor, observation, domain), 2, axis=-1)
     log_std = jnp.clip(log_std, sac.log_std_low, sac.log_std_high)
     noise = jnp.zeros_like(mean) if key is None else jax.random.normal(key, mean.shape)
     before = mean + jnp.exp(log_std) * noise
@@ -118,33 +128,42 @@ def act(actor: Parameters, observation: Array, key: jax.Array | None, sac: Sac, 
     return action, terms.sum(-1)
 
 
-def values(critic: Parameters, observation: Array, action: Array, sac: Sac, spec: Spec) -> Array:
-    """Q of every critic in the stack: [2, n]."""
+def values(critics: Parameters, observation: Array, action: Array, sac: Sac, spec: Spec, domain: Any = TARGET) -> Array:
+    """Q of every critic in the stack: [critics, n]."""
     inputs = jnp.concatenate((observation, action), axis=-1)
-    return jax.vmap(critic_layout(sac, spec).apply, in_axes=(0, None))(critic, inputs)[..., 0]
+    return jax.vmap(critic_network(sac, spec).apply, in_axes=(0, None, None))(critics, inputs, domain)[..., 0]
 
 
 def backup(agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec) -> Array:
-    """y = r + discount (1 - d) [min_i Q'_i(s', a') - temperature log pi(a'|s')], a' ~ pi."""
-    action, log_probability = act(agent.actor.value, batch.next_observation, key, sac, spec)
-    value = values(agent.target_critic, batch.next_observation, action, sac, spec).min(0)
+    """y = r + discount (1 - d) [min_i Q'_i(s', a') - temperature log pi(a'|s')], a' ~ pi.
+
+    The minimum is over all critics, or over some that are drawn anew for each update (REDQ, Chen et al. 2021).
+    """
+    critics = agent.target_critic
+    if sac.backup_critics is not None:
+        key, draw = jax.random.split(key)
+        chosen = jax.random.choice(draw, sac.critics, (sac.backup_critics,), replace=False)
+        critics = jax.tree.map(lambda array: array[chosen], critics)
+    action, log_probability = act(agent.actor.value, batch.next_observation, key, sac, spec, batch.domain)
+    value = values(critics, batch.next_observation, action, sac, spec, batch.domain).min(0)
     if sac.entropy_in_backup:
         value = value - jnp.exp(agent.log_temperature.value) * log_probability
     return batch.reward + sac.discount * (1 - batch.terminated) * value
 
 
-def critic_loss(critic: Parameters, batch: Batch, y: Array, sac: Sac, spec: Spec) -> tuple[Array, Array]:
+def critic_loss(critics: Parameters, batch: Batch, y: Array, sac: Sac, spec: Spec) -> tuple[Array, Array]:
     """sum_i mean_n weight (Q_i - y)^2, the mean over all rows of both domains, also those of weight 0."""
-    q = values(critic, batch.observation, batch.action, sac, spec)
+    q = values(critics, batch.observation, batch.action, sac, spec, batch.domain)
     return (batch.weight * jnp.square(q - y)).mean(1).sum(), q.mean()
 
 
 def actor_loss(
-    actor: Parameters, agent: Agent, observation: Array, key: jax.Array, sac: Sac, spec: Spec
+    actor: Parameters, agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec
 ) -> tuple[Array, Policy]:
-    """mean_n temperature log pi(a|s) - min_i Q_i(s, a), a ~ pi."""
-    action, log_probability = act(actor, observation, key, sac, spec)
-    value = values(agent.critic.value, observation, action, sac, spec).min(0)
+    """mean_n temperature log pi(a|s) - Q(s, a), a ~ pi, where Q is the critics' minimum or mean."""
+    action, log_probability = act(actor, batch.observation, key, sac, spec, batch.domain)
+    every = values(agent.critic.value, batch.observation, action, sac, spec, batch.domain)
+    value = every.min(0) if sac.actor_value == "min" else every.mean(0)
     temperature = jnp.exp(agent.log_temperature.value)
     return (temperature * log_probability - value).mean(), Policy(action, log_probability, value)
 
@@ -205,21 +224,23 @@ def update(
         return method.critic_loss(loss, critic, guarded, context("critic loss")), mean_value
 
     critic, critic_value, mean_value = descend(
-        whole_critic_loss, agent.critic, sac.critic_learning_rate, sac.gradient_clip
+        whole_critic_loss, agent.critic, sac.critic_learning_rate, sac.gradient_clip, sac.weight_decay
     )
     agent = agent._replace(critic=critic, target_critic=drift(agent.target_critic, critic.value, sac.target_rate))
 
     def whole_actor_loss(actor: Parameters) -> tuple[Array, Policy]:
-        loss, policy = actor_loss(actor, agent, batch.observation, hook_key(key, "actor"), sac, spec)
+        loss, policy = actor_loss(actor, agent, batch, hook_key(key, "actor"), sac, spec)
         return method.actor_loss(loss, actor, policy, guarded, context("actor loss")), policy
 
     def actor_step(agent: Agent) -> tuple[Agent, Array, Array]:
-        actor, loss, policy = descend(whole_actor_loss, agent.actor, sac.actor_learning_rate, sac.gradient_clip)
+        actor, loss, policy = descend(
+            whole_actor_loss, agent.actor, sac.actor_learning_rate, sac.gradient_clip, sac.weight_decay
+        )
         entropy = -policy.log_probability.mean()
         log_temperature = agent.log_temperature
         if sac.tune_temperature:
             actions = spec.action_size if spec.present is None else spec.present.action.sum()
-            wanted = -actions if sac.target_entropy is None else sac.target_entropy
+            wanted = sac.entropy_per_action * actions if sac.target_entropy is None else sac.target_entropy
             log_temperature, _, _ = descend(
                 lambda t: (t * jax.lax.stop_gradient(entropy - wanted), None),
                 log_temperature,

@@ -1,89 +1,231 @@
 """PAR: deduct from a source reward how far the row's next state is from what the target's dynamics would give.
 
-Lyu et al. 2024, "Cross-Domain Policy Adaptation by Capturing Representation Mismatch", algorithm 1; equation 3 for the
-encoders, equation 4 for the reward. Presets: docs/methods/par.md, and docs/methods/offline.md for a source of data.
+Lyu et al. 2024, "Cross-Domain Policy Adaptation by Capturing Representation Mismatch". Two encoders are trained on
+target rows only: f codes a state, g predicts the next state's code (section 4). How far the prediction is off on a
+source row says how far that row's dynamics are from the target's. Presets: docs/methods/par.md and offline.md.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ..learning.networks import Inputs, Layout
-from ..types import Array, Batch, Spec
-from .method import Preset
-from .parts import encoders
-from .parts.encoders import Hyper, Networks, Pair
+from ..data.replay import Replay
+from ..fields import lanewise
+from ..learning.networks import Inputs, Parameters, Trained, descend, drift, fresh, mlp
+from ..learning.sac import pair_inputs, state_inputs
+from ..types import Array, Batch, Context, Spec
+from .method import Method, Notes, Preset
+from .parts import cloning, controls
+from .parts.cloning import Cloning
+
+
+@lanewise
+@dataclass(frozen=True)
+class Hyper(Cloning):
+    """The encoders' choices and the penalty's weight; the defaults are preset `paper`."""
+
+    penalty: float = 0.5  # beta: weight of the deviation in the source reward
+    encoder_learning_rate: float = 3e-4
+    slow_rate: float = 0.005  # Polyak rate of the slow encoders
+    objective: str = "par"  # or par-b, below
+    encoder_interval: int = 1  # updates per encoder step
+    encoder_batch: int = 128  # target rows per encoder step
+    slow_encoder: bool = False  # measure deviations with slow copies of f and g
+    encoder_widths: tuple[int, ...] = (256, 256)
+    code_size: int = 256
+    encoder_activation: str = "elu"
+    normalise_code: bool = True  # AvgL1Norm on f
+    # Controls, to see whether it matters which rows are penalised: how much of a row's deviation is not its own ...
+    deviation_shuffled: float = 0.0  # ... but that of another row of the batch
+    deviation_averaged: float = 0.0  # ... but the mean of the batch
+
+
+class Networks(NamedTuple):
+    """Both encoders: their parameters, or their shapes."""
+
+    f: Any
+    g: Any
+
+
+class Encoders(NamedTuple):
+    """f and g under one optimiser, and the slow copies, where they measure."""
+
+    live: Trained  # of Networks
+    slow: Networks | None
+
+
+def shapes(hyper: Hyper, spec: Spec) -> Networks:
+    """f's and g's. PAR's g sees a code, PAR-B's the state itself."""
+    state = spec.observation_size, spec.initial_fan_in
+    seen, fan_in = (hyper.code_size,) * 2 if hyper.objective == "par" else state
+    build = partial(mlp, activation=hyper.encoder_activation)
+    f = build((spec.observation_size, *hyper.encoder_widths, hyper.code_size), spec.initial_fan_in)
+    g = build((seen + spec.action_size, *hyper.encoder_widths, hyper.code_size), fan_in + spec.action_size)
+    return Networks(f, g)
+
+
+def prediction_inputs(hyper: Hyper, spec: Spec) -> Inputs | None:
+    """What g sees, where the robot is padded."""
+    if spec.present is None or hyper.objective == "par-b":
+        return pair_inputs(spec)
+    action = spec.present.action
+    return Inputs(jnp.concatenate((jnp.ones(hyper.code_size), action)), hyper.code_size + action.sum())
+
+
+def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Encoders:
+    (f_key, g_key), (f, g) = jax.random.split(key), shapes(hyper, spec)
+    networks = Networks(f.init(f_key, state_inputs(spec)), g.init(g_key, prediction_inputs(hyper, spec)))
+    return Encoders(fresh(networks), jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None)
+
+
+def code(f: Parameters, observation: Array, hyper: Hyper, spec: Spec) -> Array:
+    """f(s), divided by its mean absolute entry (AvgL1Norm): without it f could shrink to zero."""
+    z = shapes(hyper, spec).f.apply(f, observation)
+    return z / jnp.maximum(jnp.abs(z).mean(-1, keepdims=True), 1e-8) if hyper.normalise_code else z
+
+
+def deviation(networks: Networks, rows: Batch, hyper: Hyper, spec: Spec) -> Array:
+    """[n]: D(s, a, s'), the mean squared distance of the code that g predicts from the code of what came.
+
+    par:    g(f(s), a) against f(s'), which gets no gradient (equation 3)
+    par-b:  g(s, a) against f(s'), both trained (section 5.4); a constant f with g equal to it is a global minimum
+    """
+    actual = code(networks.f, rows.next_observation, hyper, spec)
+    seen = rows.observation
+    if hyper.objective == "par":
+        seen, actual = code(networks.f, seen, hyper, spec), jax.lax.stop_gradient(actual)
+    predicted = shapes(hyper, spec).g.apply(networks.g, jnp.concatenate((seen, rows.action), axis=-1))
+    return jnp.square(predicted - actual).mean(-1)
+
+
+def measure(rows: Batch, ctx: Context) -> Array:
+    """[n]: the deviation by the encoders that the penalty uses."""
+    encoders: Encoders = ctx.learned
+    return deviation(encoders.live.value if encoders.slow is None else encoders.slow, rows, ctx.hyper, ctx.spec)
+
+
+def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Notes]:
+    """One encoder step on fresh target rows, every `encoder_interval` updates; the slow copies drift in all."""
+    encoders, hyper = ctx.learned, ctx.hyper
+    if encoders.slow is not None:
+        encoders = encoders._replace(slow=drift(encoders.slow, encoders.live.value, hyper.slow_rate))
+
+    def train(live: Trained) -> tuple[Trained, Array]:
+        rows = target.sample(ctx.key, hyper.encoder_batch)
+        live, value, _ = descend(
+            lambda networks: (deviation(networks, rows, hyper, ctx.spec).mean(), None),
+            live,
+            hyper.encoder_learning_rate,
+        )
+        return live, value
+
+    if hyper.encoder_interval == 1:
+        live, value = train(encoders.live)
+    else:
+        live, value = jax.lax.cond(
+            ctx.step % hyper.encoder_interval == 0, train, lambda live: (live, jnp.zeros(())), encoders.live
+        )
+    # Updates without an encoder step report 0: the factor keeps the mean over updates right.
+    return encoders._replace(live=live), {"encoder loss": value * hyper.encoder_interval}
+
+
+def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
+    """r <- r - penalty * deviation (equation 4)."""
+    away = controls.mixed(measure(source, ctx), ctx.hyper.deviation_shuffled, ctx.hyper.deviation_averaged)
+    deducted = ctx.hyper.penalty * away
+    notes = {
+        "reward penalty": deducted.mean(),
+        "deviation on source rows": away.mean(),
+        "source reward size": jnp.abs(source.reward).mean(),
+    }
+    return source._replace(reward=source.reward - deducted), notes
+
+
+@jax.custom_batching.sequential_vmap
+def _eigenvalues_one_by_one(symmetric: Array) -> Array:
+    return jnp.linalg.eigvalsh(symmetric)
+
+
+def eigenvalues(symmetric: Array) -> Array:
+    """Of one matrix per lane.
+
+    On a CPU, XLA hands out a batch of decompositions among its threads and waits for them on one of these threads:
+    with lanes on as many devices as there are threads, each of them waited for the others, for ever.
+    """
+    return (_eigenvalues_one_by_one if jax.default_backend() == "cpu" else jnp.linalg.eigvalsh)(symmetric)
+
+
+def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
+    """What tells a collapsed code from a good prediction."""
+    codes = code(ctx.learned.live.value.f, newest.observation, ctx.hyper, ctx.spec)
+    codes = codes - codes.mean(0)
+    variance = jnp.square(codes).mean()
+    # exp of the entropy of the normalised squared singular values: 1 for a line, code_size for a ball.
+    spectrum = jnp.maximum(eigenvalues(codes @ codes.T), 0.0)
+    share = spectrum / jnp.maximum(spectrum.sum(), 1e-12)
+    rank = jnp.exp(-(share * jnp.log(jnp.maximum(share, 1e-12))).sum())
+    rank = jnp.where(variance > 1e-10, rank, 1.0)  # below that the spectrum is rounding noise
+    weight = held_out.weight / held_out.weight.sum()  # not a number before there are any
+    return {
+        "deviation on fresh target rows": measure(newest, ctx).mean(),
+        "deviation on held-out target rows": (measure(held_out, ctx) * weight).sum(),
+        "variance of the code": variance,
+        "effective rank of the code": rank,
+    } | cloning.diagnose(source, ctx)
+
 
 # beta by task: the paper's table, and the released code's README, the first-named where it names two.
-PAPER_PENALTY = {
-    "halfcheetah-broken-back-thigh": 1.0,
-    "halfcheetah-no-thighs": 2.0,
-    "hopper-broken-joints": 0.5,
-    "hopper-big-head": 0.5,
-    "walker-broken-right-foot": 0.5,
-    "walker-no-right-thigh": 0.5,
-    "ant-broken-hips": 0.1,
-    "ant-short-feet": 0.1,
-}
-RELEASED_PENALTY = {
-    "halfcheetah-broken-back-thigh": 5.0,
-    "halfcheetah-no-thighs": 5.0,
-    "hopper-broken-joints": 0.05,
-    "hopper-big-head": 0.05,
-    "walker-broken-right-foot": 0.1,
-    "walker-no-right-thigh": 0.1,
-    "ant-broken-hips": 0.01,
-    "ant-short-feet": 0.01,
+PENALTIES = {  # task: paper, released
+    "halfcheetah-broken-back-thigh": (1.0, 5.0),
+    "halfcheetah-no-thighs": (2.0, 5.0),
+    "hopper-broken-joints": (0.5, 0.05),
+    "hopper-big-head": (0.5, 0.05),
+    "walker-broken-right-foot": (0.5, 0.1),
+    "walker-no-right-thigh": (0.5, 0.1),
+    "ant-broken-hips": (0.1, 0.01),
+    "ant-short-feet": (0.1, 0.01),
 }
 PENALTY_ELSEWHERE = 0.5
-
-
 # Where the source is a dataset: one beta and one nu for all tasks.
 PAPER_OFFLINE = {"cloning": True, "balance": 5.0, "penalty": 1.0}
 RELEASED_OFFLINE = {"cloning": True, "balance": 2.5, "penalty": 1.0, "encoder_batch": 128, "slow_encoder": False}
 
 
-def preset(table: dict[str, float], offline: Mapping[str, object], **fields: object) -> Preset:
-    by_task = {task: {"penalty": penalty} for task, penalty in table.items()}
+def _preset(column: int, offline: Mapping[str, object], **fields: object) -> Preset:
+    by_task = {task: {"penalty": penalties[column]} for task, penalties in PENALTIES.items()}
     return Preset(fields, by_task, otherwise={"penalty": PENALTY_ELSEWHERE}, offline=offline)
 
 
-RELEASED = {"encoder_interval": 200, "encoder_batch": 64, "slow_encoder": True, "source_noise": 0.2}
-PRESETS = {
-    "paper": preset(PAPER_PENALTY, PAPER_OFFLINE),
-    "released": preset(RELEASED_PENALTY, RELEASED_OFFLINE, **RELEASED),
-    "printed": preset(PAPER_PENALTY, PAPER_OFFLINE, encoder_activation="relu", normalise_code=False),
-}
+def _presets(**fields: object) -> dict[str, Preset]:
+    released = {"encoder_interval": 200, "encoder_batch": 64, "slow_encoder": True, "source_noise": 0.2}
+    return {
+        "paper": _preset(0, PAPER_OFFLINE, **fields),
+        "released": _preset(1, RELEASED_OFFLINE, **released, **fields),
+        "printed": _preset(0, PAPER_OFFLINE, encoder_activation="relu", normalise_code=False, **fields),
+    }
 
 
-def layouts(hyper: Hyper, spec: Spec) -> Pair:
-    inputs = hyper.code_size + spec.action_size
-    sizes = (inputs, *hyper.encoder_widths, hyper.code_size)
-    return Pair(encoders.state_layout(hyper, spec), Layout(sizes, inputs, activation=hyper.encoder_activation))
-
-
-def predict(networks: Networks, rows: Batch, hyper: Hyper, pair: Pair) -> tuple[Array, Array]:
-    """g(f(s), a) and the code it should be, f(s'), which gets no gradient (equation 3)."""
-    n = len(rows.observation)
-    both = jnp.concatenate((rows.observation, rows.next_observation))  # f runs once over both
-    now, actual = jnp.split(encoders.code(networks.f, both, hyper, pair, learning_rows=n), 2)
-    predicted = pair.prediction.apply(networks.g, jnp.concatenate((now, rows.action), axis=-1))
-    return predicted, jax.lax.stop_gradient(actual)
-
-
-def prediction_inputs(hyper: Hyper, spec: Spec) -> Inputs | None:
-    if spec.present is None:
-        return None
-    action = spec.present.action
-    return Inputs(jnp.concatenate((jnp.ones(hyper.code_size), action)), hyper.code_size + action.sum())
-
-
-PAR = encoders.mismatch_method(
+PRESETS = _presets()
+PAR = Method(
     "par",
     "SAC on both domains, source rewards penalised by representation mismatch",
-    PRESETS,
-    layouts,
-    predict,
-    prediction_inputs,
+    Hyper,
+    compares_domains=True,
+    pads=True,
+    presets=PRESETS,
+    init=init,
+    learn=learn,
+    correct=correct,
+    actor_loss=cloning.actor_loss,
+    diagnose=diagnose,
+)
+PAR_B = replace(
+    PAR,
+    name="par-b",
+    summary="PAR with the paper's alternative encoder objective, which can collapse",
+    presets=_presets(objective="par-b"),
 )

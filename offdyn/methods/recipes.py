@@ -10,8 +10,7 @@ from .cql_sac import CQL_SAC
 from .darc import DARC, DARC_WEIGHT
 from .h2o import H2O
 from .method import Method
-from .par import PAR
-from .par_b import PAR_B
+from .par import PAR, PAR_B
 from .sac import SAC
 from .vgdf import VGDF
 
@@ -39,7 +38,7 @@ DATASET_ONLY = {"collects": "none", "rows": "source", "batch_size": 256}
 RECIPES: dict[str, Recipe] = {name: Recipe(method, method.summary) for name, method in METHODS.items()} | {
     "sac-tar": Recipe(SAC, "plain SAC in the target alone, one update per target step", TARGET_ONLY),
     "sac-tar-10": Recipe(
-        SAC, "the same with ten updates per target step: PAR's number", {**TARGET_ONLY, "updates_per_step": 10}
+        SAC, "the same with ten updates per target step: PAR's number", {**TARGET_ONLY, "updates_per_target_step": 10}
     ),
     "sac-src": Recipe(SAC, "plain SAC in the source alone, one update per source step", SOURCE_ONLY),
     "sac-tune": Recipe(

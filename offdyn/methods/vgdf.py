@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from ..data.replay import Replay
 from ..fields import lanewise
-from ..learning.networks import Layout, Parameters, Trained, descend, fresh
+from ..learning.networks import Parameters, Trained, descend, fresh, mlp
 from ..learning.sac import Sac, act, state_inputs, values
 from ..types import Array, Batch, Context, Spec
 from .method import Method, Notes, Preset
@@ -57,7 +57,7 @@ class Learned(NamedTuple):
 # VGDF+BC. There is no source to explore, hence no optimistic policy.
 PAPER_OFFLINE = {"cloning": True, "balance": 5.0, "warm_up": 100_000, "optimistic": False}
 # Twenty updates and a filter after 10 000 target steps; nu is 10 for some tasks, and not normalised.
-RELEASED_OFFLINE = PAPER_OFFLINE | {"normalise_balance": False, "updates_per_step": 2, "warm_up": 200_000}
+RELEASED_OFFLINE = PAPER_OFFLINE | {"normalise_balance": False, "updates_per_target_step": 20, "warm_up": 200_000}
 RELEASED_BALANCE = {"hopper-broken-joints": 10.0, "hopper-big-head": 10.0, "walker-no-right-thigh": 10.0}
 PRESETS = {
     "paper": Preset(offline=PAPER_OFFLINE),
@@ -80,12 +80,14 @@ def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Learned:
     optimist = None
     if hyper.optimistic:
         sizes = (spec.observation_size, *hyper.optimist_widths, 2 * spec.action_size)
-        optimist = fresh(Layout(sizes, spec.initial_fan_in).init(optimist_key, state_inputs(spec)))
+        optimist = fresh(mlp(sizes, spec.initial_fan_in).init(optimist_key, state_inputs(spec)))
     return Learned(ensemble.init(ensemble_key, hyper, spec), optimist)
 
 
 def optimists_sac(ctx: Context) -> Sac:
-    return dataclasses.replace(ctx.sac, actor_widths=ctx.hyper.optimist_widths)
+    """The optimist is a plain network, whatever the backbone, and acts in the source alone."""
+    plain = {"backbone": "classic", "domain_input": "none", "actor_widths": ctx.hyper.optimist_widths}
+    return dataclasses.replace(ctx.sac, **plain)
 
 
 def optimist_loss(optimist: Parameters, observation: Array, key: jax.Array, ctx: Context) -> Array:

@@ -119,7 +119,7 @@ def comparable(run: Run) -> dict[str, Any]:
     """The settings in which runs of one cell must agree."""
     from ..experiments.schedule import WATCHING
 
-    elsewhere = (WATCHING - {"source_steps"}) | {"source_data"}  # how it was watched; the row
+    elsewhere = (WATCHING - {"target_steps"}) | {"source_data"}  # how it was watched; the row
     settings = {name: value for name, value in run.settings.items() if name not in elsewhere}
     if settings.get("start_from"):
         settings["start_from"] = re.sub(r"seed-\d+", "seed-*", Path(str(settings["start_from"])).name)

@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from ..errors import OffdynError, check_format
-from ..experiments.schedule import Schedule, without_gone
+from ..experiments.schedule import Schedule, renamed
 from .folders import run_folders, standing_apart
 from .statistics import late_mean
 
@@ -68,7 +68,7 @@ class Run:
         """Target steps of the whole run."""
         if self.settings.get("collects") in ("source", "none") or self.settings.get("tested_only"):
             return 0
-        return int(self.settings["source_steps"]) // int(self.settings["target_interval"])
+        return int(self.settings["target_steps"])
 
     @property
     def source(self) -> str:
@@ -170,10 +170,11 @@ def _config(path: Path) -> dict[str, Any]:
     read = yaml.load(path.read_text(), Loader=LOADER)
     check_format(read["format"], 1, path)
     task = read["task"]
-    known = without_gone(read["settings"])
+    known = renamed(read["settings"])
     settings = {name: tuple(v) if isinstance(v, list) else v for name, v in known.items()}
-    for name in ("source_steps", "target_interval"):
-        if not isinstance(read["settings"][name], int) or read["settings"][name] < 1:
+    for name in ("target_steps", "source_steps_per_target_step"):
+        steps = settings[name]
+        if not isinstance(steps, int) or steps < 1:
             raise ValueError(f"{name} should be a positive whole number, found {settings[name]!r}")
     return {
         "task": _task_name(task),

@@ -31,6 +31,9 @@ class Study:
         return sorted({value for (of, _), points in self.points.items() if of == row for value in points})
 
 
+INTERVAL = "source_steps_per_target_step"
+
+
 def studies(comparison: Comparison) -> list[Study]:
     """One for each method and setting of which a row has finished runs with two or more values."""
     found: dict[tuple[str, str], dict[tuple[Row, str], dict[float, np.ndarray]]] = {}
@@ -55,12 +58,12 @@ def _lines(cells: Sequence[Cell], setting: str) -> dict[str, dict[float, np.ndar
     """Cells that differ in this setting alone, together; a single one is no line."""
     others = differences(cells) - {setting}
     budgets = {cell.runs[0].target_budget for cell in cells}
-    if setting == "target_interval":  # a larger one makes a longer run of the same target budget
-        others -= {"source_steps"}
+    if setting == INTERVAL:  # a larger one has more updates of the same target budget
+        others -= {"updates_per_target_step"}
     lines: dict[str, dict[float, np.ndarray]] = {}
     for cell in cells:
         told = [said(name, cell.settings.get(name)) for name in sorted(others)]
-        if setting == "target_interval" and len(budgets) > 1:
+        if setting == INTERVAL and len(budgets) > 1:
             told.append(f"{cell.runs[0].target_budget} target steps")
         lines.setdefault("".join(f", {one}" for one in told), {})[float(cell.settings[setting])] = cell.finals
     return {line: points for line, points in lines.items() if len(points) > 1}

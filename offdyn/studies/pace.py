@@ -61,10 +61,10 @@ def measure(runs: Sequence[RunConfig], threads: int | None = None) -> Pace:
 def _short(run: RunConfig) -> RunConfig:
     """The same program on few rows, past its warm-up; equal for runs that differ in length alone."""
     plan = run.schedule
-    ticks = 100 * plan.target_interval * plan.tick
+    ticks = 100 * plan.source_steps_per_target_step * plan.tick
     schedule = dataclasses.replace(
         plan,
-        source_steps=ticks,
+        target_steps=100 * plan.tick,
         minimum_rows=1,
         replay_size=ticks,
         eval_interval=ticks,

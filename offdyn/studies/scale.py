@@ -58,14 +58,14 @@ def scaled(run: RunConfig, scale: float, quick: bool = False) -> RunConfig:
 
 def _shorter(plan: Schedule, scale: float) -> dict[str, Any]:
     # Whole ticks, and whole intervals F where a run acts in the target: each target step has its source steps.
-    unit = max(plan.tick, plan.target_interval) if plan.acts_in_target else plan.tick
-    length = _whole_ticks(plan.source_steps * scale, unit)
-    rows = length if plan.collects == "source" else length // plan.target_interval
+    each = plan.source_steps_per_target_step
+    length = _whole_ticks(plan.source_steps * scale, max(plan.tick, each))
+    rows = length if plan.collects == "source" else length // each
     minimum = min(plan.minimum_rows, max(1, rows // FIRST_ROWS))
     bodies = max(plan.source_bodies, 1)
     replay = max(_whole_ticks(plan.replay_size * scale, bodies), _whole_ticks(minimum + bodies, bodies))
     times = {name: _whole_ticks(getattr(plan, name) * scale, plan.tick) for name in WATCHED}
-    return {"source_steps": length, "minimum_rows": minimum, "replay_size": replay, **times}
+    return {"target_steps": length // each, "minimum_rows": minimum, "replay_size": replay, **times}
 
 
 def _whole_ticks(steps: float, tick: int) -> int:

@@ -13,7 +13,7 @@ from ..experiments.config import PRESETS_OWN, RunConfig, build, with_first_phase
 from ..methods.recipes import recipe
 
 SHIPPED = Path(__file__).parent  # with the YAML files of the paper's tables and figures
-INTERVAL = "target_interval"  # F: a grid over it changes the length of the runs, for one budget of target steps
+INTERVAL = "source_steps_per_target_step"  # F: it changes the length of runs of one budget of target steps
 EVALUATIONS, LOGS, CHECKPOINTS = 100, 200, 20  # of a run in such a grid, as in any run of the default length
 
 
@@ -42,7 +42,7 @@ class Study:
     seeds: tuple[int, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)  # of every run
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings and the values each takes
-    target_steps: int | None = None  # the budget of every run of a grid over target_interval
+    target_steps: int | None = None  # the budget of every run of a grid over F
     source_data: str | None = None  # a dataset in place of the source; may name {robot} and {quality}
     qualities: tuple[str, ...] = ()
 
@@ -106,7 +106,7 @@ def _of_interval(every: int, target_steps: int) -> dict[str, Any]:
     length = every * target_steps
     watched = {"eval_interval": EVALUATIONS, "log_interval": LOGS, "checkpoint_interval": CHECKPOINTS}
     times = {name: max(every, round(length / count / every) * every) for name, count in watched.items()}
-    return {INTERVAL: every, "source_steps": length, **times}
+    return {INTERVAL: every, "target_steps": target_steps, **times}
 
 
 def _filled(pattern: str, task: Any, quality: str) -> str:
@@ -200,7 +200,8 @@ def _tasks(content: Any) -> tuple[Any, ...]:
 
 
 def _grid(content: Any) -> dict[str, tuple[Any, ...]]:
-    return {name: tuple(_list(f"grid {name}", values)) for name, values in _mapping(content, "grid").items()}
+    grid = {name: tuple(_list(f"grid {name}", values)) for name, values in _mapping(content, "grid").items()}
+    return {INTERVAL if name == "target_interval" else name: values for name, values in grid.items()}
 
 
 def _mapping(content: Any, where: str, known: Iterable[str] | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import OffdynError
-from ..experiments.evaluate import Policy
+from ..experiments.policies import Policy
 from .stages import Stage
 
 BAR, GAP = 30, 4  # pixels: of a line of text, between two stages

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..domains import pairs
 from ..errors import OffdynError
-from ..experiments.evaluate import Policy
+from ..experiments.policies import Policy
 from ..experiments.record import RunFolder
 from ..files import write_atomically
 from . import files

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ...data.replay import Replay
 from ...fields import lanewise
-from ...learning.networks import Inputs, Layout, Parameters, Trained, descend, fresh
+from ...learning.networks import Inputs, Network, Parameters, Trained, descend, fresh, mlp
 from ...types import Array, Batch, Context, Spec
 from ..method import Notes
 from . import scaling
@@ -49,19 +49,19 @@ class Classifiers(NamedTuple):
     scale: Scale | None  # of [s, a, s']; None where inputs are taken as they are
 
 
-def layouts(hyper: Hyper, spec: Spec) -> tuple[Layout, Layout]:
+def shapes(hyper: Hyper, spec: Spec) -> tuple[Network, Network]:
     """Of SA and SAS."""
     s, a, fan_in = spec.observation_size, spec.action_size, spec.initial_fan_in
     return (
-        Layout((s + a, *hyper.classifier_widths, 2), fan_in + a),
-        Layout((2 * s + a, *hyper.classifier_widths, 2), 2 * fan_in + a),
+        mlp((s + a, *hyper.classifier_widths, 2), fan_in + a),
+        mlp((2 * s + a, *hyper.classifier_widths, 2), 2 * fan_in + a),
     )
 
 
 def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Classifiers:
-    sa, sas = layouts(hyper, spec)
+    sa, sas = shapes(hyper, spec)
     sa_key, sas_key = jax.random.split(key)
-    scale = scaling.no_scale(sas.sizes[0]) if hyper.standardise_inputs else None
+    scale = scaling.no_scale(sas.shapes[0][0]) if hyper.standardise_inputs else None
     sa_inputs, sas_inputs = own_inputs(spec)
     return Classifiers(fresh(Networks(sa.init(sa_key, sa_inputs), sas.init(sas_key, sas_inputs))), scale)
 
@@ -92,15 +92,15 @@ def loss(
 
     `noise` is added to the inputs of SA, [2n, S + A], and of SAS, [2n, 2S + A].
     """
-    sa_layout, sas_layout = layouts(hyper, spec)
-    size = sa_layout.sizes[0]
+    sa_network, sas_network = shapes(hyper, spec)
+    size = sa_network.shapes[0][0]
     sa_inputs, sas_inputs = inputs[:, :size] + noise[0], inputs + noise[1]
-    sa = sa_layout.apply(networks.sa, sa_inputs)
-    sas = sas_layout.apply(networks.sas, sas_inputs)
+    sa = sa_network.apply(networks.sa, sa_inputs)
+    sas = sas_network.apply(networks.sas, sas_inputs)
     if hyper.join_logits:
         # With the noise of SAS the sum can still be any function of SAS's inputs, so that the best sum is the
         # classifier of those inputs. With another noise it would be a classifier of two noisy copies of (s, a).
-        sas = sas + (sa_layout.apply(networks.sa, sas_inputs[:, :size]) if hyper.join_same_noise else sa)
+        sas = sas + (sa_network.apply(networks.sa, sas_inputs[:, :size]) if hyper.join_same_noise else sa)
     sign = jnp.repeat(jnp.array((-1.0, 1.0)), inputs.shape[0] // 2)
     notes: Notes = {}
     total = jnp.zeros(())
@@ -166,12 +166,12 @@ def log_ratio(rows: Batch, ctx: Context) -> Array:
 
     The margin of SAS less that of SA; where logits are joined, that of SA cancels.
     """
-    sa_layout, sas_layout = layouts(ctx.hyper, ctx.spec)
+    sa_network, sas_network = shapes(ctx.hyper, ctx.spec)
     networks: Networks = ctx.learned.live.value
     inputs = inputs_of(rows)
     if ctx.learned.scale is not None:
         inputs = ctx.learned.scale.apply(inputs)
-    ratio = margin(sas_layout.apply(networks.sas, inputs))
+    ratio = margin(sas_network.apply(networks.sas, inputs))
     if not ctx.hyper.join_logits:
-        ratio = ratio - margin(sa_layout.apply(networks.sa, inputs[:, : sa_layout.sizes[0]]))
+        ratio = ratio - margin(sa_network.apply(networks.sa, inputs[:, : sa_network.shapes[0][0]]))
     return ratio

@@ -36,7 +36,7 @@ def scale(value: Array, hyper: Cloning) -> Array:
 
 def error(actor: Parameters, rows: Batch, key: jax.Array, ctx: Context) -> Array:
     """mean over rows and action entries of (a' - a)^2, a' ~ pi(.|s) drawn afresh."""
-    action, _ = act(actor, rows.observation, key, ctx.sac, ctx.spec)
+    action, _ = act(actor, rows.observation, key, ctx.sac, ctx.spec, rows.domain)
     return jnp.square(action - rows.action).mean()
 
 
@@ -53,8 +53,8 @@ def diagnose(source: Replay, ctx: Context) -> Notes:
         return {}
     rows_key, clone_key, action_key = jax.random.split(ctx.key, 3)
     rows, actor = source.sample(rows_key, DIAGNOSED_ROWS), ctx.agent.actor.value
-    action, _ = act(actor, rows.observation, action_key, ctx.sac, ctx.spec)
-    value = values(ctx.agent.critic.value, rows.observation, action, ctx.sac, ctx.spec).min(0)
+    action, _ = act(actor, rows.observation, action_key, ctx.sac, ctx.spec, rows.domain)
+    value = values(ctx.agent.critic.value, rows.observation, action, ctx.sac, ctx.spec, rows.domain).min(0)
     return {
         "cloning error": error(actor, rows, clone_key, ctx),
         "weight of the value against cloning": scale(value, ctx.hyper),

@@ -34,10 +34,10 @@ class Conservatism:
             raise OffdynError(f"setting conservatism: expected {' or '.join(FORMS)}, got {self.conservatism!r}")
 
 
-def policy_actions(observation: Array, key: jax.Array, ctx: Context) -> tuple[Array, Array]:
+def policy_actions(observation: Array, domain: Array, key: jax.Array, ctx: Context) -> tuple[Array, Array]:
     """`sampled_actions` of the policy at each state, [k, n, A], and their log-probabilities, [k, n]."""
     # Mapped over the keys alone: the network runs once.
-    sample = jax.vmap(lambda key: act(ctx.agent.actor.value, observation, key, ctx.sac, ctx.spec))
+    sample = jax.vmap(lambda key: act(ctx.agent.actor.value, observation, key, ctx.sac, ctx.spec, domain))
     return sample(jax.random.split(key, ctx.hyper.sampled_actions))
 
 
@@ -49,12 +49,12 @@ def excess(critic: Parameters, rows: Batch, form: str, ctx: Context) -> Array:
     """
     here_key, next_key, uniform_key = jax.random.split(ctx.key, 3)
     # [k, n, A] -> [k, 2, n]
-    value = jax.vmap(lambda action: values(critic, rows.observation, action, ctx.sac, ctx.spec))
-    own = values(critic, rows.observation, rows.action, ctx.sac, ctx.spec)
-    here, log_here = policy_actions(rows.observation, here_key, ctx)
+    value = jax.vmap(lambda action: values(critic, rows.observation, action, ctx.sac, ctx.spec, rows.domain))
+    own = values(critic, rows.observation, rows.action, ctx.sac, ctx.spec, rows.domain)
+    here, log_here = policy_actions(rows.observation, rows.domain, here_key, ctx)
     if form == "expectation":
         return value(here).mean(0) - own
-    there, log_there = policy_actions(rows.next_observation, next_key, ctx)
+    there, log_there = policy_actions(rows.next_observation, rows.domain, next_key, ctx)
     uniform = jax.random.uniform(uniform_key, here.shape, minval=-1.0, maxval=1.0)
     log_uniform = jnp.full(log_here.shape, -ctx.spec.action_size * math.log(2.0))
     log_density = jnp.concatenate((log_uniform, log_here, log_there))

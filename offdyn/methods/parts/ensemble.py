@@ -1,14 +1,13 @@
 """Several networks that each predict reward and next state with a variance, trained on target rows (VGDF's model)."""
 
 import math
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ...data.replay import Replay
-from ...learning.networks import Layout, Parameters, Trained, descend, fresh
+from ...learning.networks import Network, Parameters, Trained, descend, fresh, mlp
 from ...learning.sac import pair_inputs
 from ...types import Array, Batch, Context, Spec
 from . import scaling
@@ -32,15 +31,14 @@ class Prediction(NamedTuple):
     log_variance: Array
 
 
-def layout(hyper: Any, spec: Spec) -> Layout:
+def network(hyper: Any, spec: Spec) -> Network:
     inputs = spec.observation_size + spec.action_size
-    return Layout((inputs, *hyper.ensemble_widths, 2 * (1 + spec.observation_size)), inputs, activation="swish")
+    return mlp((inputs, *hyper.ensemble_widths, 2 * (1 + spec.observation_size)), inputs, activation="swish")
 
 
 def init(key: jax.Array, hyper: Any, spec: Spec) -> Ensemble:
     """Weights normal with deviation 1 / (2 sqrt(fan_in)), biases 0; all 0 for what a padded robot does not have."""
-    sizes = layout(hyper, spec).sizes
-    layers = list(pairwise(sizes))
+    layers = network(hyper, spec).shapes
     numbers = jax.random.normal(key, (hyper.members, sum(a * b for a, b in layers)))
     arrays: list[Array] = []
     start = 0
@@ -50,9 +48,9 @@ def init(key: jax.Array, hyper: Any, spec: Spec) -> Ensemble:
         arrays.append(jnp.zeros((hyper.members, columns)))
         start += rows * columns
     if (seen := pair_inputs(spec)) is not None:
-        arrays[0] = arrays[0] * seen.present[:, None] * jnp.sqrt(sizes[0] / seen.present.sum())
+        arrays[0] = arrays[0] * seen.present[:, None] * jnp.sqrt(layers[0][0] / seen.present.sum())
         arrays[-2] = arrays[-2] * jnp.tile(own_outcomes(spec), 2)
-    return Ensemble(fresh(tuple(arrays)), scaling.no_scale(sizes[0]))
+    return Ensemble(fresh(tuple(arrays)), scaling.no_scale(layers[0][0]))
 
 
 def own_outcomes(spec: Spec) -> Array:
@@ -78,7 +76,7 @@ def outcomes_of(rows: Batch) -> Array:
 def predict(members: Parameters, scaled: Array, hyper: Any, spec: Spec) -> Prediction:
     """Of scaled inputs [n, S + A], the same for all members, or [members, n, S + A], each its own."""
     axes = (0, None if scaled.ndim == 2 else 0)
-    mean, raw = jnp.split(jax.vmap(layout(hyper, spec).apply, in_axes=axes)(members, scaled), 2, axis=-1)
+    mean, raw = jnp.split(jax.vmap(network(hyper, spec).apply, in_axes=axes)(members, scaled), 2, axis=-1)
     low, high = LOG_VARIANCE
     below = high - jax.nn.softplus(high - raw)
     return Prediction(mean, low + jax.nn.softplus(below - low))
