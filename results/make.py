@@ -501,7 +501,8 @@ def learning_curves(plt: Any) -> Any:
             mine = [curve for run, curve in curves().items() if run[0] in wanted and run[1:6] == (task, *group)]
             panel.plot(grid / 1000, mean_curve(mine, "target_return", grid), **look, linewidth=1.6, label=label(group))
         panel.set_title(task, fontsize=10)
-    figure.supxlabel("target steps, thousands")
+    for panel in axes[-1]:
+        panel.set_xlabel("target steps, thousands")
     figure.supylabel("return in the target, mean over seeds")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
     return figure
@@ -536,7 +537,7 @@ def by_method(plt: Any) -> Any:
     names = [f"{row['label']}{' (prototype)' * row['prototype']}, n = {row['runs']}" for row in rows]
     axes.set_yticks(range(len(rows)), names, fontsize=9)
     axes.invert_yaxis()
-    axes.set_xlabel("IQM of eight tasks, 95 % interval; circles: 100,000 target steps, diamonds: 50,000")
+    axes.set_xlabel("IQM of eight tasks, 95 % interval\ncircles: 100,000 target steps, diamonds: 50,000", fontsize=9)
     axes.set_xlim(left=0)
     axes.grid(axis="x", alpha=0.3)
     return figure
@@ -546,7 +547,7 @@ def small_curves(plt: Any, study: str) -> Any:
     """Mean and range over seeds of a study on a small task: a panel for a live source, one for a dataset."""
     by_kind: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for run, curve in curves().items():
-        if run[0] == study:
+        if run[0] == study and len(curve["target_steps"]) > 1:
             by_kind["a dataset as the source" if "source_data" in run[5] else "live source"][run[2]].append(curve)
     figure, axes = plt.subplots(1, len(by_kind), figsize=(5.5 * len(by_kind), 3.8), squeeze=False, layout="constrained")
     for panel, (kind, methods) in zip(axes.flat, sorted(by_kind.items(), reverse=True), strict=True):

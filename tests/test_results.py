@@ -1,278 +1,149 @@
-"""What results/ publishes: runs come in whole and finished, and the pages say what the files beside them say."""
+"""results/ is what its tables say, and takes every run in once and whole."""
 
-import runpy
-import sys
-from collections.abc import Iterator
-from importlib import import_module
+import csv
+import importlib.util
+import json
+import shutil
+import tarfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
-from offdyn.report.runs import gather
-
-from .report.made_up import make_run, make_seeds
-
-RESULTS = Path(__file__).parents[1] / "results"
-STUDY = RESULTS / "evidence-plan" / "par.yaml"
-
-
-@pytest.fixture(scope="module")
-def scripts() -> Iterator[Any]:
-    """The scripts of results/ by their names; they import each other as scripts do, by the folder they lie in."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(RESULTS)
-        yield import_module
-        for name in ("about", "contents", "every_seed", "index", "keep", "short_runs"):
-            sys.modules.pop(name, None)
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+TABLES = ("runs.csv.gz", "finals.csv", "studies.csv")
 
 
 @pytest.fixture
-def keep(scripts: Any) -> Any:
-    return scripts("keep")
+def make() -> Any:
+    spec = importlib.util.spec_from_file_location("results_make", RESULTS / "make.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def names(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+@pytest.fixture
+def copy(make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script over a copy of the tables, to be written to."""
+    shutil.copytree(RESULTS, tmp_path / "results")
+    monkeypatch.setattr(make, "HERE", tmp_path / "results")
+    monkeypatch.setattr(make, "write_all", lambda: None)
+    return make
 
 
-def refused(script: Any, arguments: list[Any], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit, match="2"):
-        script.main([str(argument) for argument in arguments])
-    return capsys.readouterr().err
+def run_folder(
+    out: Path, *, seed: int = 7, state: str = "finished", chosen: tuple[str, ...] = (), **settings: Any
+) -> Path:
+    """As offdyn writes one, of three evaluations."""
+    folder = out / f"hopper-big-head.sac.seed-{seed}"
+    folder.mkdir(parents=True)
+    settings = {"final_episodes": 2, "padded": True} | settings
+    config = {"format": 1, "task": {"name": "hopper-big-head"}, "method": "sac", "preset": "paper", "seed": seed}
+    config |= {"chosen": ["padded", *chosen], "settings": settings}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    header = "source_steps,target_steps,updates,target_return_mean,source_return_mean,normalised,mean_value,losses\n"
+    lines = [f"{10 * step},{step},{10 * step},{1000 + step},2000.123456,{step / 100},,1\n" for step in (0, 100, 200)]
+    (folder / "curve.csv").write_text(header + "".join(lines))
+    provenance = {"state": state, "offdyn": "0.2.0", "packages": {"jax": "0.11.2"}, "device": {"kind": "cpu"}}
+    (folder / "provenance.json").write_text(json.dumps(provenance | {"wall_seconds": 12.5}))
+    if state == "finished":
+        final = {"final_mean": 500.0, "final_std": 1.0, "final_normalised": 16.5, "final_returns": [499.0, 501.0]}
+        (folder / "final.json").write_text(json.dumps(final))
+    return folder
 
 
-def test_of_a_run_its_settings_curve_finals_and_provenance_are_kept(keep: Any, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "runs", final=1.0)
-    (run / "policy.safetensors").write_bytes(b"weights")
-    (run / "metrics.jsonl").write_text("{}")
-    (tmp_path / "runs" / "cohorts").mkdir()
-    keep.main([str(tmp_path / "runs"), str(tmp_path / "out")])
-    four = {f"{run.name}/{name}" for name in ("config.yaml", "curve.csv", "final.json", "provenance.json")}
-    assert names(tmp_path / "out") == four | {"about.yaml"}
-    assert (tmp_path / "out" / run.name / "curve.csv").read_bytes() == (run / "curve.csv").read_bytes()
-    keep.main([str(tmp_path / "runs"), str(tmp_path / "out"), "--policies"])
-    assert names(tmp_path / "out") == four | {"about.yaml", f"{run.name}/policy.safetensors"}
+def test_pages_figures_and_summary_are_what_the_tables_give(make: Any) -> None:
+    assert make.outdated() == [], "run `python results/make.py`"
 
 
-def test_what_is_there_already_is_never_overwritten(
-    keep: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_seeds(tmp_path / "old", [1.0])
-    make_seeds(tmp_path / "new", [2.0, 3.0])
-    keep.main([str(tmp_path / "old"), str(tmp_path / "out")])
-    before = {name: (tmp_path / "out" / name).read_bytes() for name in names(tmp_path / "out")}
-    assert "there already, with other content" in refused(keep, [tmp_path / "new", tmp_path / "out"], capsys)
-    assert {name: (tmp_path / "out" / name).read_bytes() for name in names(tmp_path / "out")} == before
+def test_every_run_is_there_once_and_every_evaluation_is_of_one(make: Any) -> None:
+    finals = [make.key(row) for row in make.table("finals.csv")]
+    assert [run for run, times in Counter(finals).items() if times > 1] == []
+    assert {make.key(line) for line in make.table("runs.csv.gz")} <= set(finals)
+    assert {run[0] for run in finals} == {row["study"] for row in make.table("studies.csv")}
+    clock = ("source_steps", "target_steps", "updates")
+    evaluations = Counter((*make.key(line), *map(line.get, clock)) for line in make.table("runs.csv.gz"))
+    assert [run for run, times in evaluations.items() if times > 1] == []
 
 
-def test_unfinished_runs_are_refused_or_left_behind_by_name_and_failed_ones_kept(
-    keep: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs, out = tmp_path / "runs", tmp_path / "out"
-    make_run(runs, seed=0, final=1.0)
-    make_run(runs, seed=1, points=2)
-    make_run(runs, seed=2, state="failed", points=2)
-    said = refused(keep, [runs, out], capsys)
-    assert "1 of 3 runs are not finished" in said
-    assert "seed-1: running" in said
-    assert not out.exists()
-    keep.main([str(runs), str(out), "--finished-only"])
-    said = capsys.readouterr().out
-    assert "2 runs kept, 1 of them failed" in said
-    assert "left behind: hopper-big-head.par.paper.seed-1 (running)" in said
-    assert {path.name[-1] for path in out.iterdir() if path.is_dir()} == {"0", "2"}
+def test_a_method_of_the_summary_can_be_computed_from_the_finals_in_a_few_lines() -> None:
+    with (RESULTS / "finals.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["study"] == "sac-tune"]
+    scores = np.sort([float(row["normalised"]) for row in rows])
+    told = json.loads((RESULTS / "summary.json").read_text())["eight_tasks"]
+    (said,) = [row for row in told if row["method"] == "sac-tune" and row["backbone"] == "classic"]
+    assert said["runs"] == len(rows) == 24
+    assert said["iqm"] == pytest.approx(scores[6:18].mean(), abs=0.006)
+    assert said["mean"] == pytest.approx(scores.mean(), abs=0.006)  # as many runs on each task
+    assert said["stuck"] == sum(row["stuck"] == "true" for row in rows)
+    assert said["iqm_interval"][0] < said["iqm"] < said["iqm_interval"][1]
+    draws = np.random.default_rng(1).integers(3, size=(4000, 8, 3))
+    of_tasks = np.array([[float(r["normalised"]) for r in rows if r["task"] == t] for t in {r["task"] for r in rows}])
+    drawn = np.sort(np.take_along_axis(of_tasks[None], draws, axis=2).reshape(4000, 24), axis=1)[:, 6:18].mean(1)
+    np.testing.assert_allclose(said["iqm_interval"], np.quantile(drawn, [0.025, 0.975]), atol=1.5)
 
 
-def test_a_folder_notes_how_all_its_runs_were_made(scripts: Any, keep: Any, tmp_path: Path) -> None:
-    make_run(tmp_path / "a", seed=0, final=1.0)
-    make_run(tmp_path / "b", seed=1, final=1.0)
-    out = tmp_path / "out"
-    keep.main([*map(str, (tmp_path / "a", out, "--study", STUDY)), "--made", "2026-11-15", "--took", "20 minutes"])
-    keep.main(
-        [*map(str, (tmp_path / "b", out)), "--command", "offdyn train", "--made", "2026-11-16", "--took", "an hour"]
+def test_a_new_run_adds_its_lines_and_nothing_else_and_is_taken_in_once(copy: Any, tmp_path: Path) -> None:
+    before = {name: copy.table(name) for name in TABLES}
+    run_folder(tmp_path / "runs", chosen=("penalty", "backbone"), penalty=0.0, backbone="simba", domain_input="flag")
+    asked = ["--add", str(tmp_path / "runs"), "--study", "mine"]
+    with pytest.raises(SystemExit, match="1"):
+        copy.main(asked)  # what a new study is, must be said
+    copy.main([*asked, "--about", "made up"])
+    added = {name: [row for row in copy.table(name) if row["study"] == "mine"] for name in TABLES}
+    for name in TABLES:
+        assert [row for row in copy.table(name) if row["study"] != "mine"] == list(before[name])
+    (final,) = added["finals.csv"]
+    assert copy.key(final) == ("mine", "hopper-big-head", "sac", "simba", "paper", "penalty=0", "7")
+    assert (final["final_mean"], final["stuck"], final["state"], final["updates"]) == (
+        "500",
+        "true",
+        "finished",
+        "2000",
     )
-    said = scripts("about").read(out)
-    of_study = STUDY.read_text().splitlines()[0].removeprefix("# ")
-    assert of_study.startswith("offdyn study run results/evidence-plan/par.yaml")
-    assert (said.studies, said.commands) == (("evidence-plan/par.yaml",), (of_study, "offdyn train"))
-    assert (said.made, said.took) == ("2026-11-15, 2026-11-16", "20 minutes and an hour")
+    assert final["command"].endswith("--seeds 7 --set backbone=simba padded=true penalty=0")
+    assert [line["target_return"] for line in added["runs.csv.gz"]] == ["1000", "1100", "1200"]
+    assert {line["source_return"] for line in added["runs.csv.gz"]} == {"2000.12"}
+    whole = {name: (copy.HERE / name).read_bytes() for name in TABLES}
+    with pytest.raises(SystemExit, match="1"):
+        copy.main(asked)
+    assert {name: (copy.HERE / name).read_bytes() for name in TABLES} == whole
 
 
-def test_a_study_elsewhere_and_a_misspelt_key_are_mistakes(
-    scripts: Any, keep: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_runs_come_packed_too_and_one_that_did_not_end_only_as_cut_short(
+    copy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_run(tmp_path / "runs", final=1.0)
-    arguments = [tmp_path / "runs", tmp_path / "out", "--study", tmp_path / "mine.yaml"]
-    assert "expected a study's file below results/" in refused(keep, arguments, capsys)
-    (tmp_path / "about.yaml").write_text("whta: PAR\n")
-    with pytest.raises(keep.OffdynError, match="did you mean 'what'"):
-        scripts("about").read(tmp_path)
+    run_folder(tmp_path / "runs", seed=8)
+    run_folder(tmp_path / "runs", seed=9, state="stopped")
+    with tarfile.open(tmp_path / "runs.tgz", "w:gz") as packed:
+        packed.add(tmp_path / "runs", "runs")
+    asked = ["--add", str(tmp_path / "runs.tgz"), "--study", "mine", "--about", "made up", "--apart"]
+    with pytest.raises(SystemExit, match="1"):
+        copy.main(asked)
+    assert "seed-9: stopped" in capsys.readouterr().err
+    copy.main([*asked, "--cut-short"])
+    states = {row["seed"]: row["state"] for row in copy.table("finals.csv") if row["study"] == "mine"}
+    assert states == {"8": "finished", "9": "cut short"}
+    assert {row["study"]: row["compared"] for row in copy.table("studies.csv")}["mine"] == "no"
 
 
-def test_only_what_is_between_the_marks_of_a_page_is_replaced(scripts: Any) -> None:
-    index = scripts("index")
-    page = "ours\n<!-- from the runs: main -->\nold\n<!-- end -->\nours too\n"
-    filled = index.filled(page, {"main": "new"})
-    assert filled == "ours\n<!-- from the runs: main -->\n\nnew\n\n<!-- end -->\nours too\n"
-    assert index.filled(filled, {"main": "new"}) == filled
-    with pytest.raises(index.OffdynError, match="no part 'main'"):
-        index.filled(page, {"other": "new"})
+def test_settings_of_older_and_newer_runs_have_one_spelling(make: Any) -> None:
+    old = {"source_steps": 100_000, "target_interval": 10, "updates_per_step": 1, "collects": "both", "penalty": 0.3}
+    new = {"target_steps": 10_000, "source_steps_per_target_step": 10, "updates_per_target_step": 10, "penalty": 0.3}
+    chosen = ("penalty", "source_steps")
+    assert make.variant(*make.today(old, chosen)) == "penalty=0.3 target_steps=10000"
+    assert make.variant(*make.today(new, ("penalty", "target_steps"))) == "penalty=0.3 target_steps=10000"
+    settings, _ = make.today(old, chosen)
+    assert {name: settings[name] for name in new} == new
+    assert make.variant(*make.today(old | {"source_steps": 1_000_000}, chosen)) == "penalty=0.3"
 
 
-def test_what_is_missing_of_a_study_is_told_by_method_task_and_seed(scripts: Any) -> None:
-    contents = scripts("contents")
-    wanted, _ = contents.load(STUDY).runs()
-    assert contents._missing(wanted, wanted) == "all"
-    lacking = [run for run in wanted if run.preset == "released" or run.task.name == "ant-short-feet"]
-    assert contents._missing(lacking, wanted) == "`par.paper`: ant-short-feet; `par.released`: all tasks"
-    two = [run for run in wanted if run.name.endswith(("ant-short-feet.par.paper.seed-1", "hips.par.paper.seed-3"))]
-    assert contents._missing(two, wanted) == "`par.paper`: ant-broken-hips (seeds 3), ant-short-feet (seeds 1)"
-    assert contents._missing([], wanted) == ""
-
-
-def test_a_planned_run_is_known_by_what_it_trains_not_by_how_it_was_watched_or_its_precision(
-    scripts: Any, tmp_path: Path
-) -> None:
-    contents = scripts("contents")
-    wanted, _ = contents.load(RESULTS / "evidence-plan" / "controls.yaml").runs()
-    planned = next(
-        run for run in wanted if run.task.name == "ant-broken-hips" and run.hyper.penalty == 0 and run.seed == 1
-    )
-
-    def known(**settings: Any) -> bool:
-        out = tmp_path / str(len(list(tmp_path.iterdir())))
-        whole = {"source_steps": 1_000_000, "penalty": 0.0} | settings
-        (run,) = contents.gather([make_run(out, "ant-broken-hips", seed=1, final=1.0, **whole)])
-        asked = contents._planned_as(planned.task.name, planned, planned.settings())
-        return bool(contents._planned_as(run.task, run, run.settings) == asked)
-
-    assert known()
-    assert known(precision="bfloat16", eval_interval=20_000)
-    assert not known(penalty=0.1)
-    assert not known(source_steps=500_000)
-
-
-def test_the_pages_say_what_the_runs_beside_them_say(
-    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Figures are compared by the files they were drawn from: to draw them takes ten times as long."""
-    index = scripts("index")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    index.write([RESULTS], tmp_path / "report")
-    assert index.outdated(tmp_path / "report") == [], "run `python results/index.py`"
-    for page in index.PAGES:
-        assert "<!-- from the runs: main -->" in page.read_text()
-
-
-def test_the_report_on_all_results_finds_nothing_damaged_and_no_run_twice(tmp_path: Path, scripts: Any) -> None:
-    contents = scripts("contents")
-    runs = contents.compared()
-    assert [complaint for run in runs for complaint in run.complaints] == []
-    keys = [(run.path.name, run.settings["source_steps"]) for run in runs]
-    assert len(keys) == len(set(keys))
-    apart = [folder for folder in contents.by_folder() if contents.about.read(folder).apart]
-    assert RESULTS / "engine-check" in apart
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        "controls/figure",
-        "darc/compare",
-        "par-again/figure",
-        "par-ant/figure",
-        "sac-tune/compare",
-        "twins/compare",
-        "vgdf/compare",
-    ],
-)
-def test_a_page_shows_the_tables_that_its_script_prints_from_the_runs_beside_it(
-    script: str, scripts: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    drawn = []
-    monkeypatch.setattr(scripts("every_seed"), "draw", lambda out, *_, **__: drawn.append(out))
-    monkeypatch.setattr(sys, "path", [*sys.path])  # which the script adds to
-    runpy.run_path(str(RESULTS / f"{script}.py"), run_name="__main__")
-    page = ((RESULTS / script).parent / "README.md").read_text()
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert rows
-    assert [row for row in rows if row not in page.replace("**", "").splitlines()] == []
-    assert [f"]({path.name})" in page for path in drawn] == [True]
-
-
-def test_with_the_same_compiled_programs_a_second_start_on_a_gpu_had_the_same_numbers(scripts: Any) -> None:
-    ants = RESULTS / "par-ant"
-    begun = scripts("every_seed").curves_in(ants / "part-length-again.csv", {"mean_value", "target_return_mean"})
-    for task, curves in begun.items():
-        for seed, curve in zip((3, 4), curves, strict=True):
-            whole = next(run for run in gather([ants]) if (run.task, run.seed) == (task, seed))
-            for name, values in curve.items():
-                # The table holds five digits; a step's number is among them.
-                np.testing.assert_allclose(values, whole.column(name)[: len(values)], rtol=5.1e-5, err_msg=name)
-
-
-def test_the_controls_on_the_small_world_are_those_of_the_table_beside_the_page(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = RESULTS / "small-world"
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(sys, "argv", ["controls.py", "--show"])
-    runpy.run_path(str(folder / "controls.py"), run_name="__main__")
-    sys.modules.pop("run")
-    rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == 9
-    assert [row for row in rows if row not in (folder / "README.md").read_text().splitlines()] == []
-
-
-def test_the_verdicts_on_source_rows_are_those_of_the_rows_beside_the_page(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    drawn: list[Path] = []
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, out, **__: drawn.append(out))
-    runpy.run_path(str(RESULTS / "true-gap" / "show.py"), run_name="__main__")
-    page = (RESULTS / "true-gap" / "README.md").read_text()
-    rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == 24
-    assert [row for row in rows if row not in page.splitlines()] == []
-    assert [f"]({path.name})" in page for path in drawn] == [True]
-
-
-def test_short_runs_are_one_table_with_the_columns_that_were_asked_for(scripts: Any, tmp_path: Path) -> None:
-    make_seeds(tmp_path / "runs", [1.0, 2.0])
-    scripts("short_runs").main(str(tmp_path / "table.csv"), "task,penalty+wall_seconds", str(tmp_path / "runs"))
-    header, *rows = (tmp_path / "table.csv").read_text().splitlines()
-    assert header.startswith("task,penalty,seed,source_steps,")
-    assert header.endswith(",entropy,wall_seconds")
-    points = len(gather([tmp_path / "runs"])[0].column("source_steps"))
-    assert {row.split(",")[2] for row in rows} == {"0", "1"}
-    assert len(rows) == 2 * points
-
-
-def test_every_seed_of_every_kind_is_drawn_where_it_has_numbers(scripts: Any, tmp_path: Path) -> None:
-    make_seeds(tmp_path / "runs", [1.0, 2.0])
-    every_seed = scripts("every_seed")
-    columns = {"target_return_mean": "return", "penalty_mean": "deducted"}
-    runs = gather([tmp_path / "runs"])
-    curves = {"hopper-big-head": {"par": every_seed.curves_of(runs, columns), "none": []}}
-    curves["hopper-big-head"]["par"][0]["penalty_mean"][1] = float("nan")
-    figure = every_seed.draw(
-        tmp_path / "curves.png", curves, columns, over="target_steps", logarithmic=["penalty_mean"]
-    )
-    returns, deducted = (axes.get_lines() for axes in figure.axes)
-    assert [len(line.get_xdata()) for line in returns] == [5, 5, 0, 0]  # two seeds, and a key for each kind
-    assert [len(line.get_xdata()) for line in deducted] == [4, 5, 0, 0]
-    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
-    curves["hopper-big-head"]["par"][0]["penalty_mean"][2] = -1.0
-    figure = every_seed.draw(tmp_path / "curves.png", curves, columns, logarithmic=["penalty_mean"])
-    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "symlog"]  # a logarithm would hide it
-    assert (tmp_path / "curves.png").stat().st_size > 0
-
-
-def test_the_chance_of_a_difference_over_tasks_is_that_of_dealing_the_runs_anew(scripts: Any) -> None:
-    chance = scripts("every_seed").chance
-    apart = [np.array([1.0, 1.0])] * 2, [np.array([0.0, 0.0])] * 2
-    # One of a task's six deals has both ones on the one side, another on the other; both tasks must agree.
-    assert chance(*apart) == pytest.approx(2 / 36, abs=0.006)
-    assert chance(*apart[:1], apart[0]) == 1.0
+def test_a_place_in_a_page_that_nothing_writes_is_a_mistake(make: Any) -> None:
+    with pytest.raises(make.Refused, match="no table 'nothing'"):
+        make.filled("<!-- from the runs: nothing -->\n<!-- end -->")

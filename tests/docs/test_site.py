@@ -109,9 +109,9 @@ def test_no_page_has_a_gap_that_was_to_be_filled() -> None:
 
 
 def test_results_that_a_page_links_to_come_along(site: Path) -> None:
-    assert "small world" in (site / "methods" / "sac.html").read_text()
-    assert (site / "results" / "small-world" / "index.html").is_file()
-    assert (site / "results" / "small-world" / "online.png").is_file()
+    assert "small-world.png" in (site / "methods" / "sac.html").read_text()
+    assert (site / "results" / "figures" / "small-world.png").is_file()
+    assert (site / "results" / "index.html").is_file()
 
 
 def test_the_search_finds_a_setting_in_a_site_opened_from_disk(site: Path, browser: Browser) -> None:
