@@ -23,7 +23,7 @@ Wanted = str | Path | Mapping[str, Any] | Pair
 def plan(
     task: Wanted | Sequence[Wanted] | None = None,
     method: str | Sequence[str] = "par",
-    preset: str = "paper",
+    preset: str | None = None,
     seeds: Iterable[int] = (0,),
     *,
     source: Environment | Path | None = None,
@@ -56,7 +56,7 @@ def plan(
     seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in _several(seeds)]
     if not tasks or not methods or not seeds:
         raise OffdynError("expected at least one task, one method and one seed")
-    for name in (*methods, preset):
+    for name in methods if preset is None else (*methods, preset):
         if not isinstance(name, str):
             raise OffdynError(f"expected the name of a method or preset, got {name!r}")
     for wanted in tasks:
@@ -79,7 +79,7 @@ def _several(values: Any) -> list[Any]:
 def train(
     task: Wanted | Sequence[Wanted] | None = None,
     method: str | Sequence[str] = "par",
-    preset: str = "paper",
+    preset: str | None = None,
     seeds: Iterable[int] = (0,),
     *,
     out: str | Path,
@@ -98,7 +98,7 @@ def train(
     Args:
         task: names, YAML files or mappings of tasks, a `Task` or a `World`; several are several runs.
         method: names of `offdyn list`.
-        preset: of each method: "paper", or another that it has.
+        preset: of each method; None: its first.
         seeds: each is a run.
         out: folder for the runs; a run that is there already is refused.
         source: with `target`, in place of a task: see `plan`.

@@ -21,7 +21,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--target", metavar="T", help=f"environment {environment}")
     train.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
     train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
-    train.add_argument("--preset", metavar="P", help="paper (default), released, printed")
+    train.add_argument("--preset", metavar="P", help="of `offdyn list`; default: the method's first")
     train.add_argument("--seeds", nargs="+", type=int, metavar="N", help="default 0")
     train.add_argument("--out", type=Path, help="folder for the runs; default runs")
     train.add_argument("--backbone", metavar="B", help="classic, simba or ensemble: what the method stands on")

@@ -13,7 +13,7 @@ DONE, FAILED, STOPPED = 0, 1, 75
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("task", metavar="TASK", help="a name of `offdyn list`")
     command.add_argument("--method", default="par", metavar="M", help="default par")
-    command.add_argument("--preset", default="paper", metavar="P", help="of everything else; default paper")
+    command.add_argument("--preset", metavar="P", help="of everything else; default: the method's first")
     command.add_argument(
         "--search", nargs="+", required=True, metavar="NAME=LOW:HIGH[:log]", help="such as penalty=0.01:5:log"
     )

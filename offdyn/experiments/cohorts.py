@@ -164,8 +164,11 @@ class Cohort:
     def _take_in(self, ids: np.ndarray, rows: Rows) -> np.ndarray:
         """Count and store what came of it; which episodes ended."""
         lane_of = self.lane_of[ids]
+        kept = rows
+        if self.plan.time_limits_end:
+            kept = rows._replace(terminated=rows.terminated | rows.truncated)
         with np.errstate(over="ignore"):
-            packed = pack(rows)
+            packed = pack(kept)
         packed = self.failures.guard_rows(packed, lane_of, self.spec, self.clock)
         ended = rows.terminated | rows.truncated | rows.diverged
         self._count_returns(ids, lane_of, rows.reward, ended)

@@ -24,6 +24,7 @@ from .schedule import OLDER, WATCHING, Schedule, renamed
 
 FORMAT = 1  # of config.yaml
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
+ROWS = Sac.batch_size  # of each domain in an update, or twice as many of one
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
 
@@ -107,16 +108,20 @@ def _is_float(value: Any) -> bool:
 def build(
     task: Any,
     method: str = "par",
-    preset: str = "paper",
+    preset: str | None = None,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     *,
     allow_no_shift: bool = False,
 ) -> tuple[RunConfig, list[str]]:
-    """A checked run and what its user should be told. The user's value wins over a recipe's, that over a preset's."""
+    """A checked run and what its user should be told; without a preset, the method's first.
+
+    The user's value wins over a recipe's, that over those of a backbone that the user names, these over a preset's.
+    """
     the_task = pairs.find(task)
     the_recipe = recipe(method)
     presets = the_recipe.method.presets
+    preset = next(iter(presets)) if preset is None else preset
     if preset not in presets:
         raise unknown(f"preset of method '{method}'", preset, presets)
     parts: dict[str, type] = {"schedule": Schedule, "sac": Sac, "hyper": the_recipe.method.hyper}
@@ -132,15 +137,17 @@ def build(
     if the_recipe.offline and not chosen.get("source_data"):
         raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
     values, notices = _preset_values(presets[preset], the_task.name, chosen)
-    the_backbone = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone)))
+    stands_on = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone))).settings
+    values = {**values, **stands_on} if "backbone" in chosen else {**stands_on, **values}
     if notices:
         notices = [f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(notices)}"]
     notices += _notices_of_own(the_task, the_recipe)
     never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
     nowhere = {} if pairs.has_source(the_task) else {"eval_source_episodes": 0}
-    below = {**the_backbone.settings, **values, **the_recipe.defaults}
+    below = {**values, **the_recipe.defaults}
     chosen = renamed(chosen, below)
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
+    values.setdefault("batch_size", ROWS if values.get("rows", Schedule.rows) == "both" else 2 * ROWS)
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()

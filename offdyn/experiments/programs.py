@@ -133,11 +133,11 @@ class Programs:
             source, _ = core.act(lane.agent.actor.value, observation, context.key, sac, spec, SOURCE)
         else:
             source = self.method.explore(observation, context)
-        noise = jax.random.normal(hook_key(key, "source noise"), source.shape)
-        source = jnp.clip(source + sac.source_noise * noise, -1.0, 1.0)
+        source = _noisy(source, sac.source_noise, hook_key(key, "source noise"))
         target, _ = core.act(
             lane.agent.actor.value, self._seen(lane, target_seen), hook_key(key, "target action"), sac, spec
         )
+        target = _noisy(target, sac.target_noise, hook_key(key, "target noise"))
         if self.random_until:
             source, target = (
                 jnp.where(clock < self.random_until, self._uniform(hook_key(key, name), action, spec), action)
@@ -241,6 +241,10 @@ class Programs:
             replay.view(held_out)._replace(weight=held_out_weight),
             context,
         )
+
+
+def _noisy(action: Array, deviation: Array, key: Array) -> Array:
+    return jnp.clip(action + deviation * jax.random.normal(key, action.shape), -1.0, 1.0)
 
 
 def _networks(lane: Lane) -> list[Any]:

@@ -25,6 +25,7 @@ class Schedule:
     tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
     target_mode: str = "steps"  # or episodic: whole target episodes, and between them what they owe
     target_log: str | None = None  # folder in which every target step is written down as it happens
+    time_limits_end: bool = False  # a cut episode is stored as ended, as VGDF's official code has it
     padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
     env_processes: str = "auto"  # source bodies of one's own: each in a process, on, off, or where that pays
     minimum_rows: int = 128  # that each collected replay holds before the first update

@@ -57,6 +57,7 @@ SIMBA = Backbone(
         # SimBa, table of hyperparameters; half its width, at which our first measurements were made.
         "critic_widths": (256, 256),
         "actor_widths": (128,),
+        "critic_layer_norm": False,
         "actor_learning_rate": 1e-4,
         "critic_learning_rate": 1e-4,
         "temperature_learning_rate": 1e-4,
@@ -81,6 +82,7 @@ ENSEMBLE = Backbone(
     {
         # RLPD's: ten critics, two in the backup, the actor on their mean once per 20 critic steps (as REDQ).
         "critics": 10,
+        "critic_layer_norm": False,
         "backup_critics": 2,
         "actor_value": "mean",
         "updates_per_target_step": 20,

@@ -35,9 +35,10 @@ class Sac:
     weight_decay: float = 0.0  # of actor and critics, per unit of learning rate (AdamW)
     target_rate: float = 0.005  # Polyak rate of the target critics
     source_noise: float = 0.0  # std of the noise added to source actions, which are then clipped to [-1, 1]
+    target_noise: float = 0.0  # the same in the target
     log_std_low: float = -20.0
     log_std_high: float = 2.0
-    batch_size: int = 128  # rows per domain and update
+    batch_size: int = 128  # rows per domain and update; 256 by default where one domain is learned from
     actor_widths: tuple[int, ...] = (256, 256)
     critic_widths: tuple[int, ...] = (256, 256)
     critic_layer_norm: bool = False  # of `classic`: after the activation

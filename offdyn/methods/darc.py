@@ -7,6 +7,7 @@ Eysenbach et al. 2021, "Off-Dynamics Reinforcement Learning: Training for Transf
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -39,11 +40,15 @@ ORIGINAL = {
 WEIGHTED = {"penalty": 0.0, "weight_low": 1e-4, "weight_high": 1.0}
 # The original clips nothing. A row that weighs a million leaves the others none anyway, and the loss stays finite.
 UNCLIPPED = {"penalty": 0.0, "weight_low": 0.0, "weight_high": 1e6}
+PENALTIES: dict[str, Any] = {
+    "by_task": {task: {"penalty": penalty} for task, penalty in PAPER_PENALTY.items()},
+    "otherwise": {"penalty": PENALTY_ELSEWHERE},
+}
+# What Google's code, ODRL and the paper's printed loss have; `paper` learns from the rows of both domains.
+SOURCE_ONLY = {"rows": "source"}
 PRESETS = {
-    "paper": Preset(
-        by_task={task: {"penalty": penalty} for task, penalty in PAPER_PENALTY.items()},
-        otherwise={"penalty": PENALTY_ELSEWHERE},
-    ),
+    "paper": Preset(**PENALTIES),
+    "source-only": Preset(SOURCE_ONLY, **PENALTIES),
     "original": Preset({**ORIGINAL, "penalty": 1.0}),
 }
 
@@ -104,6 +109,10 @@ DARC_WEIGHT = replace(
     DARC,
     name="darc-weight",
     summary="SAC on both domains, source rows weighted by the ratio of the dynamics",
-    presets={"paper": Preset(WEIGHTED), "original": Preset({**ORIGINAL, **UNCLIPPED})},
+    presets={
+        "paper": Preset(WEIGHTED),
+        "source-only": Preset({**WEIGHTED, **SOURCE_ONLY}),
+        "original": Preset({**ORIGINAL, **UNCLIPPED}),
+    },
     program=DARC.name,
 )

@@ -30,6 +30,7 @@ class Hyper(Conservatism, darc.Hyper):
     weight_low: float = 1e-4
     classifier_noise: float = 0.1  # the official code's, which the paper kept
     classifier_batch: int = 256
+    classifier_bound: float | None = 2.0  # the official code's: no weight is below exp(-4)
     weigh_conservatism: bool = False  # a row's weight multiplies its conservative term too
 
 

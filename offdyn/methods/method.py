@@ -67,7 +67,7 @@ class Method:
     hyper: type = NoHyper
     compares_domains: bool = False  # a run must then collect both
     pads: bool = False  # right also where `Spec.present` says that some entries only fill up
-    presets: Mapping[str, Preset] = field(default_factory=lambda: {"paper": Preset()})
+    presets: Mapping[str, Preset] = field(default_factory=lambda: {"paper": Preset()})  # the first is the default
     program: str = ""  # the method whose Hyper and functions these are, where runs of both may share a program
     # The method's own networks.
     init: Callable[[jax.Array, Any, Spec], Any] = _init

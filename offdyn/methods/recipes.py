@@ -31,9 +31,9 @@ class Recipe:
     offline: bool = False  # learns from a dataset
 
 
-TARGET_ONLY = {"collects": "target", "rows": "target", "batch_size": 256}
-SOURCE_ONLY = {"collects": "source", "rows": "source", "batch_size": 256}
-DATASET_ONLY = {"collects": "none", "rows": "source", "batch_size": 256}
+TARGET_ONLY = {"collects": "target", "rows": "target"}
+SOURCE_ONLY = {"collects": "source", "rows": "source"}
+DATASET_ONLY = {"collects": "none", "rows": "source"}
 
 RECIPES: dict[str, Recipe] = {name: Recipe(method, method.summary) for name, method in METHODS.items()} | {
     "sac-tar": Recipe(SAC, "plain SAC in the target alone, one update per target step", TARGET_ONLY),

@@ -6,5 +6,10 @@ SAC = Method(
     name="sac",
     summary="plain SAC on the rows of both domains, or of one",
     pads=True,
-    presets={"paper": Preset(), "released": Preset({"source_noise": 0.2})},
+    presets={
+        "paper": Preset(),
+        "released": Preset({"source_noise": 0.2}),
+        # ODRL's fine-tuning: noisy actions in both domains, half the batch.
+        "odrl": Preset({"source_noise": 0.2, "target_noise": 0.2, "batch_size": 128}),
+    },
 )

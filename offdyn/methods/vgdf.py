@@ -43,6 +43,7 @@ class Hyper(Cloning):
     ensemble_batch: int = 256  # target rows per member and ensemble step
     imagined: str = "sample"
     compared: str = "next value"
+    loss_scale: float = 1.0  # of the critics' loss: seen by `gradient_clip` alone, as Adam divides it out
     optimistic: bool = True  # a second policy, which trusts the larger critic, collects the source rows
     optimist_widths: tuple[int, ...] = (256, 256)
 
@@ -68,6 +69,8 @@ PRESETS = {
             "actor_interval": 2,
             "gradient_clip": 100.0,
             "log_std_low": -10.0,
+            "loss_scale": 2.0,
+            "time_limits_end": True,
         },
         offline=RELEASED_OFFLINE,
         offline_by_task={task: {"balance": balance} for task, balance in RELEASED_BALANCE.items()},
@@ -210,6 +213,11 @@ def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     return source._replace(weight=source.weight * weight), notes
 
 
+def critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) -> Array:
+    """Official: a mean per domain, the two of them added."""
+    return ctx.hyper.loss_scale * loss
+
+
 def explore(observation: Array, ctx: Context) -> Array:
     optimist = ctx.learned.optimist
     if optimist is None:
@@ -239,6 +247,7 @@ VGDF = Method(
     init=init,
     learn=learn,
     correct=correct,
+    critic_loss=critic_loss,
     actor_loss=cloning.actor_loss,
     explore=explore,
     diagnose=diagnose,

@@ -22,7 +22,7 @@ class Entry:
     """A method of a study."""
 
     method: str  # a recipe's name
-    preset: str = "paper"
+    preset: str
     label: str = ""  # how tables and --only call it; "": the method's name
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -183,11 +183,12 @@ def _check(study: Study) -> None:
 
 def _entry(content: Any) -> Entry:
     if isinstance(content, str):
-        return Entry(content)
+        content = {"method": content}
     _mapping(content, "a method", ENTRY_KEYS)
     if "method" not in content:
         raise OffdynError(f"methods: expected a name or a mapping with the key method, got {content!r}")
     texts = {key: _text(key, content[key]) for key in ("method", "preset", "label") if key in content}
+    texts.setdefault("preset", next(iter(recipe(texts["method"]).method.presets)))
     return Entry(**texts, settings=_mapping(content.get("settings", {}), "settings"))
 
 

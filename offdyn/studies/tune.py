@@ -67,7 +67,7 @@ class Search:
     ranges: tuple[Range, ...]
     budget: int  # target steps that all trials together may use
     method: str = "par"
-    preset: str = "paper"
+    preset: str | None = None
     trials: int = 16
     rounds: int = 1  # cohorts, one after another: later ones look where earlier ones found more
     seeds: tuple[int, ...] = (0,)

@@ -32,6 +32,7 @@ class Hyper:
     warm_up: int = 100_000  # updates before the first correction; the classifiers learn all the while
     join_logits: bool = True  # the SAS logits are the SA logits plus the SAS network's
     join_same_noise: bool = True  # the SA logits so added see the SAS network's noisy (s, a), not their own
+    classifier_bound: float | None = None  # logits are this times tanh of what a network gives
     standardise_inputs: bool = False  # to mean 0 and deviation 1 over both replays, before the noise
 
 
@@ -80,6 +81,11 @@ def inputs_of(rows: Batch) -> Array:
     return jnp.concatenate((rows.observation, rows.action, rows.next_observation), axis=-1)
 
 
+def bounded(logits: Array, hyper: Hyper) -> Array:
+    """Within +-classifier_bound, so that no ratio can be larger than exp(2 classifier_bound)."""
+    return logits if hyper.classifier_bound is None else hyper.classifier_bound * jnp.tanh(logits)
+
+
 def margin(logits: Array) -> Array:
     """log p(target) - log p(source): what a softmax over the two would give, exactly."""
     return logits[..., 1] - logits[..., 0]
@@ -95,12 +101,13 @@ def loss(
     sa_network, sas_network = shapes(hyper, spec)
     size = sa_network.shapes[0][0]
     sa_inputs, sas_inputs = inputs[:, :size] + noise[0], inputs + noise[1]
-    sa = sa_network.apply(networks.sa, sa_inputs)
-    sas = sas_network.apply(networks.sas, sas_inputs)
+    sa = bounded(sa_network.apply(networks.sa, sa_inputs), hyper)
+    sas = bounded(sas_network.apply(networks.sas, sas_inputs), hyper)
     if hyper.join_logits:
         # With the noise of SAS the sum can still be any function of SAS's inputs, so that the best sum is the
         # classifier of those inputs. With another noise it would be a classifier of two noisy copies of (s, a).
-        sas = sas + (sa_network.apply(networks.sa, sas_inputs[:, :size]) if hyper.join_same_noise else sa)
+        same = bounded(sa_network.apply(networks.sa, sas_inputs[:, :size]), hyper)
+        sas = sas + (same if hyper.join_same_noise else sa)
     sign = jnp.repeat(jnp.array((-1.0, 1.0)), inputs.shape[0] // 2)
     notes: Notes = {}
     total = jnp.zeros(())
@@ -171,7 +178,8 @@ def log_ratio(rows: Batch, ctx: Context) -> Array:
     inputs = inputs_of(rows)
     if ctx.learned.scale is not None:
         inputs = ctx.learned.scale.apply(inputs)
-    ratio = margin(sas_network.apply(networks.sas, inputs))
+    ratio = margin(bounded(sas_network.apply(networks.sas, inputs), ctx.hyper))
     if not ctx.hyper.join_logits:
-        ratio = ratio - margin(sa_network.apply(networks.sa, inputs[:, : sa_network.shapes[0][0]]))
+        own = sa_network.apply(networks.sa, inputs[:, : sa_network.shapes[0][0]])
+        ratio = ratio - margin(bounded(own, ctx.hyper))
     return ratio
