@@ -75,7 +75,9 @@ def play(
         domain.close()
     laid = np.concatenate([table[body, : count[body]] for body in range(bodies)])
     observation, action, reward, after, terminated, truncated = np.split(laid, edges, axis=1)
-    return Dataset(observation, action, reward[:, 0], after, terminated[:, 0], truncated[:, 0])
+    low, high = pairs.action_bounds(task)
+    card = {"action_low": low.tolist(), "action_high": high.tolist(), "time_limit": spec.time_limit}
+    return Dataset(observation, action, reward[:, 0], after, terminated[:, 0], truncated[:, 0], card)
 
 
 def without_unfinished(dataset: Dataset) -> Dataset:

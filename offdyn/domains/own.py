@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from ..errors import OffdynError, unknown
 from ..types import Array, Spec
@@ -93,6 +94,13 @@ def pair_of(
     return OwnPair(name or "-to-".join(shown), source_reference, target_reference, limit, *seen)
 
 
+def alone(target: str | Factory) -> OwnPair:
+    """A target without a source, made once; what its time limit is does not matter."""
+    reference = reference_of(target, "target")
+    seen, limit = look_at(reference, "target")
+    return OwnPair(_short(reference, "target"), None, reference, limit or sys.maxsize, *seen)
+
+
 def from_mapping(content: Mapping[str, Any]) -> OwnPair:
     """What `to_mapping` gave, or only `source`, `target` and perhaps `time_limit`: then the two are made once."""
     for key in content:
@@ -126,6 +134,7 @@ def look_at(reference: str, role: str) -> tuple[Interface, int | None]:
     """What an environment looks like and its time limit, where it has one."""
     env = make(reference, role)
     try:
+        _refuse_images(env.observation_space, f"{role} {reference}")
         return interface_of(env, f"{role} {reference}"), _limit(env, reference)
     finally:
         env.close()
@@ -190,6 +199,13 @@ def is_dataset(wanted: object) -> bool:
     return ":" not in wanted and (Path(os.environ.get("OFFDYN_DATA") or "data") / f"{wanted}.safetensors").is_file()
 
 
+def names_environment(wanted: object) -> bool:
+    """Whether it is an environment's reference, or a function that makes one, rather than a task's name or file."""
+    if not isinstance(wanted, str):
+        return callable(wanted)
+    return not wanted.endswith((".yaml", ".yml")) and (":" in wanted or _registered(wanted) is not None)
+
+
 def _registered(reference: str) -> str | None:
     try:
         return gymnasium.spec(reference).id
@@ -221,6 +237,19 @@ def _no_such(reference: str, role: str) -> str:
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     data = ", or a dataset" if role == "source" else ""
     return f"no environment has this id{hint}; expected a Gymnasium id or module:function{data}"
+
+
+def _refuse_images(space: gymnasium.Space, who: str) -> None:
+    """A Box of bytes with three dimensions or more is a picture, which would be flattened as any other."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        for part in space.spaces.values():
+            _refuse_images(part, who)
+    if isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 3:
+        raise OffdynError(
+            f"{who}: it shows images of {' x '.join(map(str, space.shape))}; policies here see vectors of numbers: use "
+            "a variant that shows positions and velocities, or encode each image as a vector with "
+            "gymnasium.wrappers.TransformObservation"
+        )
 
 
 def _limit(env: gymnasium.Env, reference: str) -> int | None:

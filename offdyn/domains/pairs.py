@@ -37,6 +37,16 @@ def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
     return tasks.resolve(wanted)
 
 
+def meant(target: "str | Path | Mapping[str, Any] | Pair | own.Factory") -> Pair:
+    """The target a user means where both a task and an environment, alone, may stand."""
+    if own.names_environment(target):
+        return own.alone(target)  # type: ignore[arg-type]  # then it is a reference or a function
+    try:
+        return find(target)  # type: ignore[arg-type]  # no function: that is an environment
+    except OffdynError as no_task:
+        raise OffdynError(f"{no_task}; nor is it the id of a Gymnasium environment, or module:function") from None
+
+
 def spec_of(pair: Pair) -> Spec:
     return pair.robot.spec if isinstance(pair, Task) else pair.spec
 

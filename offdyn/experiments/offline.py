@@ -40,9 +40,11 @@ def check(runs: Sequence[RunConfig], progress: Progress) -> None:
     """Refuse, before anything is trained, a dataset that is not there or in which something is fatally wrong."""
     asked = {(run.schedule.source_data, pairs.family_of(run.task)): run for run in runs if run.schedule.source_data}
     for (wanted, _), run in asked.items():
-        of_own = isinstance(run.task, pairs.OwnPair)  # whose ends and dynamics nobody can check
-        findings = diagnose_dataset(_open(run), None if of_own else pairs.source_of(run.task))
-        for finding in (each for each in findings if not (of_own and each.name == "unknown-robot")):
+        dataset = _open(run)
+        if said := (dataset.card.get("reading") or {}).get("actions"):
+            progress.say(f"{wanted}: actions are {said}")
+        findings = diagnose_dataset(dataset, target=run.task)
+        for finding in findings:
             progress.say(f"{wanted}: {finding.name}: {finding.what}")
         if fatal(findings) and not run.schedule.allow_faulty_data:
             named = ", ".join(finding.name for finding in fatal(findings))
@@ -54,17 +56,4 @@ def check(runs: Sequence[RunConfig], progress: Progress) -> None:
 
 def _open(run: RunConfig) -> Dataset:
     assert run.schedule.source_data is not None
-    if isinstance(run.task, pairs.OwnPair):
-        return _for_own(open_dataset(run.schedule.source_data), run.task)
-    return open_dataset(run.schedule.source_data, robot=pairs.family_of(run.task))
-
-
-def _for_own(dataset: Dataset, pair: pairs.OwnPair) -> Dataset:
-    """Whatever its card calls the robot: only the sizes can be compared."""
-    found, expected = (dataset.observation.shape[1], dataset.action.shape[1]), pair.spec[:2]
-    if found != expected:
-        raise OffdynError(
-            f"{dataset.card.get('name') or 'this dataset'} has {found[0]} observation entries and {found[1]} actions, "
-            f"{pair.target} has {expected[0]} and {expected[1]}"
-        )
-    return dataset.described(robot=None, shift=None)
+    return open_dataset(run.schedule.source_data, target=run.task)

@@ -76,4 +76,5 @@ def _card(run: RunConfig) -> dict[str, Any]:
         "seed": run.seed,
         "action_low": list(run.task.action_low),
         "action_high": list(run.task.action_high),
+        "time_limit": run.task.time_limit,
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offdyn.data.datasets import COLUMNS, DataError, Dataset, find, full_card, join, load, open_dataset, save
+from offdyn.data.datasets import COLUMNS, DataError, Dataset, d4rl, find, full_card, join, load, open_dataset, save
 from offdyn.data.rows import pack
 from offdyn.domains.robots import ROBOTS
 from offdyn.domains.simulator import Simulator
@@ -142,7 +142,7 @@ def test_a_d4rl_file_is_taken_as_it_is(tmp_path: Path):
 
 def test_without_next_observations_the_last_step_before_a_time_limit_is_dropped(tmp_path: Path):
     dataset = numbered(8, ends_at(8, 4), ends_at(8, 2, 6))
-    read = open_dataset(write_d4rl(tmp_path / "set.hdf5", dataset, without=("next_observations",)))
+    read = d4rl.read(write_d4rl(tmp_path / "set.hdf5", dataset, without=("next_observations",)))
     # 2 and 6 were cut, 7 is the last of the file
     assert read.observation[:, 0].tolist() == [0, 1, 3, 4, 5]
     assert read.next_observation[:, 0].tolist() == [1, 2, 4, 5, 6]
@@ -167,7 +167,7 @@ def test_without_next_observations_those_inside_episodes_are_exact_and_those_of_
 @pytest.mark.parametrize("without", [("timeouts",), ("timeouts", "next_observations")])
 def test_a_file_that_marks_no_time_limits_gets_one_every_1000_steps(tmp_path: Path, without: tuple[str, ...]):
     dataset = numbered(4200, ends_at(4200, 499, 3499), ends_at(4200))  # two full episodes end exactly at 1000 and 2000
-    read = open_dataset(write_d4rl(tmp_path / "set.hdf5", dataset, without=without))
+    read = d4rl.read(write_d4rl(tmp_path / "set.hdf5", dataset, without=without))
     assert read.card["reading"]["time_limits"] == "assumed"
     if "next_observations" in without:
         dropped = sorted(set(range(4200)) - set(read.observation[:, 0].astype(int)))
@@ -220,6 +220,7 @@ def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path: Path):
     write_d4rl(tmp_path / "words", dataset, rewards=np.full(len(dataset), b"none"))
     write_d4rl(tmp_path / "halves", dataset, terminals=np.full(len(dataset), 0.5))
     write_d4rl(tmp_path / "flat", dataset, actions=dataset.action[:, 0])
+    write_d4rl(tmp_path / "seen", dataset, observations=np.zeros((900, 64, 64, 3), np.uint8))
     expected = {
         "cut.hdf5": ("unreadable", "cannot be read"),
         "nothing": ("empty", "an empty file"),
@@ -230,6 +231,7 @@ def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path: Path):
         "words": ("wrong-dtype", "rewards: expected numbers"),
         "halves": ("wrong-dtype", "terminals: expected 0 and 1, found 0.5"),
         "flat": ("wrong-shape", "actions has the shape (900,)"),
+        "seen": ("image-observations", "observations: images of 64 x 64 x 3 numbers; policies here see vectors"),
     }
     for name, (kind, said) in expected.items():
         error = refused(tmp_path / name)
@@ -273,6 +275,8 @@ def test_columns_that_do_not_fit_are_refused():
         with_columns(good, reward=np.zeros(3))
     with pytest.raises(DataError, match="observation has 2 entries, next_observation 3"):
         with_columns(good, next_observation=np.zeros((4, 3)))
+    with pytest.raises(DataError, match="next_observation: images of 8 x 8 x 3"):
+        with_columns(good, next_observation=np.zeros((4, 8, 8, 3), np.uint8))
     with pytest.raises(DataError, match="action: expected 2 dimension"):
         with_columns(good, action=np.zeros(4))
     with pytest.raises(DataError, match="terminated: expected 0 and 1, found 2"):

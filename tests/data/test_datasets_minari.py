@@ -11,6 +11,7 @@ import pytest
 from minari.data_collector import EpisodeBuffer
 
 from offdyn.data.datasets import COLUMNS, DataError, Dataset, open_dataset, write_minari
+from offdyn.data.doctor import diagnose_dataset
 from offdyn.errors import OffdynError
 
 from .simulated import simulated, with_columns
@@ -152,8 +153,40 @@ def test_a_write_that_fails_leaves_nothing(own_folder: Path, monkeypatch: pytest
 def test_what_is_not_a_robot_of_ours_is_kept_as_well():
     small = simulated("hopper")
     other = with_columns(small, observation=small.observation[:, :4], next_observation=small.next_observation[:, :4])
-    other = Dataset(**other.arrays(), card={})
+    with pytest.raises(DataError, match="gives no bounds of its actions"):
+        write_minari(Dataset(**other.arrays(), card={}), "offdyn/other-v0")
+    other = Dataset(**other.arrays(), card={"action_low": [-0.4] * 3, "action_high": [0.4] * 3})
     write_minari(other, "offdyn/other-v0")
     read = open_dataset("minari:offdyn/other-v0")
     assert read.robot is None
     assert np.array_equal(read.observation, other.observation)
+    np.testing.assert_allclose(read.action, other.action, atol=1e-6)
+    theirs = minari.load_dataset("offdyn/other-v0")
+    assert np.allclose(theirs.spec.action_space.high, 0.4)
+    assert all(theirs.spec.action_space.contains(action) for action in theirs[0].actions)
+
+
+def test_images_are_refused_in_words(own_folder: Path):
+    folder = write_minari(simulated("hopper"), NAME)
+    said = json.loads((folder / "data" / "metadata.json").read_text())
+    picture = {"type": "Box", "dtype": "uint8", "shape": [64, 64, 3], "low": 0, "high": 255}
+    for space in (picture, {"type": "Dict", "subspaces": {"joints": {"type": "Box"}, "camera": picture}}):
+        (folder / "data" / "metadata.json").write_text(json.dumps(said | {"observation_space": json.dumps(space)}))
+        with pytest.raises(DataError, match="images of 64 x 64 x 3 numbers; policies here see vectors") as caught:
+            open_dataset(folder)
+        assert caught.value.kind == "image-observations"
+
+
+@pytest.mark.parametrize("limit", [50, 1500])
+def test_the_time_limit_of_the_environment_is_known_to_the_doctor(limit: int, own_folder: Path):
+    dataset = simulated("halfcheetah", steps=limit + 20, time_limit=limit)
+    write_minari(dataset, NAME)
+    said = own_folder / NAME / "data" / "metadata.json"
+    spec = json.dumps(json.loads(json.loads(said.read_text())["env_spec"]) | {"max_episode_steps": limit})
+    said.write_text(json.dumps(json.loads(said.read_text()) | {"env_spec": spec}))
+    read = open_dataset(f"minari:{NAME}")
+    assert read.card["time_limit"] == limit
+    assert diagnose_dataset(read) == []
+    as_ends = with_columns(read, terminated=read.truncated, truncated=np.zeros(len(read), bool))
+    wrong = [finding for finding in diagnose_dataset(as_ends) if finding.name == "time-limit-as-end"]
+    assert f"end as terminal at step {limit}" in wrong[0].what

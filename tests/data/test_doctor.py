@@ -73,6 +73,11 @@ def without_ends() -> Dataset:
     return with_columns(hopper(), terminated=np.zeros(len(hopper()), bool))
 
 
+def rolled(by: int) -> Dataset:
+    """Each next observation that many rows farther on."""
+    return with_columns(hopper(), next_observation=np.roll(hopper().next_observation, by, axis=0))
+
+
 def another_body() -> Dataset:
     return simulated("hopper-big-head").described(shift=None)
 
@@ -116,6 +121,11 @@ BROKEN: list[tuple[str, bool, Break]] = [
     ("wrong-reward", True, lambda: with_columns(hopper(), reward=3 * hopper().reward)),
     ("wrong-reward", True, lambda: with_columns(simulated("ant"), reward=simulated("ant").reward - 1)),
     ("wrong-reward", False, lambda: with_columns(hopper(), reward=hopper().reward + 0.1 * hopper().reward.std())),
+    ("small-actions", False, lambda: Dataset(**with_columns(cheetah(), action=0.3 * cheetah().action / np.abs(
+        cheetah().action).max()).arrays(), card={})),
+    ("no-rewards", True, lambda: with_columns(hopper(), reward=np.zeros(len(hopper())))),
+    *[("rolled-next-observations", True, lambda by=by: rolled(by)) for by in (-2, -1, 2, 3, 100)],
+    ("rolled-next-observations", True, lambda: Dataset(**rolled(2).arrays(), card={})),
     ("impossible-returns", True, lambda: with_columns(cheetah(), reward=cheetah().reward + 50)),
 ]  # fmt: skip
 
@@ -142,6 +152,8 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
         path.write_bytes(path.read_bytes()[:-1000] + bytes([3]) + path.read_bytes()[-999:]),
     ),
     "empty": lambda path: path.touch(),
+    "image-observations": lambda path: write_d4rl(path, hopper(), observations=np.zeros((900, 8, 8, 3), np.uint8)),
+    "unknown-action-bounds": lambda path: save(Dataset(**hopper().arrays(), card={}), path),
     "wrong-robot": lambda path: write_d4rl(path, simulated("ant")),
 }
 
@@ -202,6 +214,17 @@ def test_findings_name_the_very_rows():
     early = tuple(hopper().episodes()[:5, 0] + 5)
     marked = with_columns(hopper(), terminated=changed(hopper().terminated, list(early), True))
     assert rows_of(marked, "terminal-but-alive") == (5, early)
+
+
+def test_next_observations_that_were_rolled_are_told_from_shuffled_ones_and_from_another_body():
+    (found,) = diagnose_dataset(rolled(-1))
+    assert (found.name, found.first) == ("rolled-next-observations", (0, 1, 2, 3, 4))
+    assert "most were seen 2 rows later" in found.what
+    (found,) = diagnose_dataset(rolled(1))
+    assert (found.name, found.fatal) == ("constant-rows", True)
+    observations = with_columns(cheetah(), next_observation=np.roll(cheetah().observation, -1, axis=0))
+    (found,) = diagnose_dataset(observations)
+    assert (found.name, found.first[0]) == ("next-of-another-episode", 999)
 
 
 def test_the_body_that_fits_is_named():

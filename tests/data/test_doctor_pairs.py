@@ -86,8 +86,8 @@ def test_the_command_tells_by_its_exit_status(tmp_path: Path, capsys: pytest.Cap
     assert main(["check", str(broken)]) == 1
     printed = capsys.readouterr().out
     assert "FATAL: action-out-of-range: " in printed
-    assert "    why: actions lie in [-1, 1]" in printed
-    assert "    what to do: divide by the actuators' range" in printed
+    assert "    why: no policy can take these" in printed
+    assert "    what to do: name the environment they are for with --target" in printed
     assert "not fit for training: " in printed
 
     unmarked = write_d4rl(tmp_path / "set", simulated("halfcheetah"), timeouts=np.zeros(900, bool))

@@ -93,6 +93,12 @@ def discrete() -> gymnasium.Env:
     return gymnasium.make("CartPole-v1")
 
 
+def camera() -> gymnasium.Env:
+    env = Point()
+    env.observation_space = spaces.Box(0, 255, (64, 48, 3), np.uint8)
+    return gymnasium.wrappers.TimeLimit(env, 17)
+
+
 def unbounded() -> gymnasium.Env:
     env = Point()
     env.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)

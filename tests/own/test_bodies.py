@@ -192,6 +192,7 @@ def test_a_reset_that_takes_long_is_announced(monkeypatch):
     [
         ("source", "discrete", r"target .*discrete: its action space is Discrete"),
         ("source", "discrete_observation", r"target .*its observation space is Discrete"),
+        ("source", "camera", r"target .*camera: it shows images of 64 x 48 x 3; policies here see vectors"),
         ("source", "unbounded", r"target .*unbounded: its action space is Box.*finite bounds"),
         ("source", "weaker", r"their actions lie in \[-3.0\] to \[5.0\] and in \[-1.0\] to \[1.0\]"),
         ("source", "parts_target", r"their observations are observation \(2\) and a \(2\), b \(1\)"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from offdyn import OffdynError, cli
-from offdyn.data.datasets import open_dataset
+from offdyn.data.datasets import full_card, open_dataset
 from offdyn.data.datasets.target_log import TargetLog, read
 from offdyn.data.doctor import diagnose_dataset, fatal
 
@@ -136,7 +136,7 @@ def test_before_the_first_checkpoint_the_log_alone_saves_the_target_steps(tmp_pa
 
 
 def test_half_a_row_is_no_row(tmp_path):
-    log = TargetLog(path := tmp_path / "a.steps", (2, 1), {"name": "a"})
+    log = TargetLog(path := tmp_path / "a.steps", (2, 1), {"name": "a", "action_low": [-1], "action_high": [1]})
     for number in range(3):
         log.append(np.full(2, number), np.zeros(1), 0.5, np.full(2, number + 1), False, False)
     log.close()
@@ -152,6 +152,30 @@ def test_half_a_row_is_no_row(tmp_path):
     assert rows.reward.tolist() == [0.5, 0.5, 0.5, 1.5]
     assert rows.truncated.tolist() == [False, False, True, False]
     assert read(path).terminated.tolist() == [False, False, False, True]
+
+
+def test_only_episodes_that_ended_are_counted_as_episodes(tmp_path):
+    card = {"name": "a", "action_low": [-1], "action_high": [1]}
+
+    def add(*ends: tuple[bool, bool]) -> list[object]:
+        log = TargetLog(tmp_path / "a.steps", (2, 1), card)
+        log.cut()
+        for number, end in enumerate(ends):
+            log.append(np.full(2, number), np.zeros(1), 1.0, np.full(2, number + 1), *end)
+        log.publish()
+        log.close()
+        cards = [full_card(open_dataset(tmp_path / f"a{suffix}")) for suffix in (".steps", ".safetensors")]
+        assert cards[0]["episodes"] == cards[1]["episodes"]
+        return [cards[1][name] for name in ("steps", "episodes", "return_mean")]
+
+    still, end, limit = (False, False), (True, False), (False, True)
+    assert add(still, still) == [2, 0, None]  # open
+    assert add(still, end, still) == [5, 1, 2.0]  # what was open is cut, and another is open
+    assert add(still, still, limit, still) == [9, 2, 2.5]
+    rows = open_dataset(tmp_path / "a.safetensors")
+    assert rows.truncated.tolist() == [False, True, False, False, True, False, False, True, False]
+    assert rows.card["cut_by_stops"] == [1, 4]
+    assert rows[3:].card["cut_by_stops"] == [1]
 
 
 def test_a_log_is_never_mixed_with_another_trainings(tmp_path):

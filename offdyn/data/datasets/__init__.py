@@ -1,5 +1,6 @@
 """Fixed sets of transitions: D4RL and Minari files and our own, read and written."""
 
+from .actions import with_action_bounds
 from .dataset import COLUMNS, DataError, Dataset, join
 from .minari import write as write_minari
 from .opening import find, folder, open_dataset
@@ -17,5 +18,6 @@ __all__ = [
     "made_here",
     "open_dataset",
     "save",
+    "with_action_bounds",
     "write_minari",
 ]

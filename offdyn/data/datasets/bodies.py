@@ -5,23 +5,35 @@ from collections.abc import Iterable
 from ...domains import pairs
 from ...domains.robots import ROBOTS
 from ...domains.tasks import Task
+from ...errors import OffdynError
 from .dataset import DataError, Dataset
 
 
 def body_of(dataset: Dataset, robot: str | pairs.Pair | None = None) -> pairs.Pair | None:
     """The body the rows should be of: the robot or task that is named, else what the card says."""
-    wanted = robot or dataset.card.get("shift") or dataset.robot
-    return None if wanted is None else pairs.find(wanted)
+    if robot is not None:
+        return pairs.find(robot)
+    said = dataset.card.get("shift") or dataset.robot
+    try:
+        return None if said is None else pairs.find(said)
+    except OffdynError:  # another program's name, or an environment of a user's own
+        return None
 
 
 def check_sizes(dataset: Dataset, body: pairs.Pair) -> None:
-    """Refuse rows that another robot must have made."""
-    spec, said = pairs.spec_of(body), dataset.robot
+    """Refuse rows that another robot must have made; of a user's own environment only the sizes can be compared."""
+    spec, said, own = pairs.spec_of(body), dataset.robot, isinstance(body, pairs.OwnPair)
     found, expected = sizes(dataset), (spec.observation_size, spec.action_size)
-    if found == expected and said in (None, pairs.family_of(body)):
+    if found == expected and (own or said in (None, pairs.family_of(body))):
         return
-    shown = f"; its card says {said}" if said else ""
     name = dataset.card.get("name") or "this dataset"
+    if isinstance(body, pairs.OwnPair):
+        raise DataError(
+            "wrong-robot",
+            f"{name} has {found[0]} observation entries and {found[1]} actions, "
+            f"{body.target} has {expected[0]} and {expected[1]}: name the environment it was made for",
+        )
+    shown = f"; its card says {said}" if said else ""
     fitting = [name for name, robot in ROBOTS.items() if _sizes_of(robot.spec) == found]
     raise DataError(
         "wrong-robot",

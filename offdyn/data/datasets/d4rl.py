@@ -14,14 +14,14 @@ import numpy as np
 from ...domains.robots import ANT, ROBOTS, TIME_LIMIT
 from ...domains.tasks import Task
 from . import bodies
-from .dataset import DataError, Dataset, flags, numbers
+from .dataset import DataError, Dataset, flags, images, numbers
 
 NEEDED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
 
 
 def read(path: Path, robot: str | None = None) -> Dataset:
-    """All steps whose successor is known; the card's `reading` tells what was done to the file."""
+    """All steps whose successor is known, actions as the file has them; `reading` tells what was done to it."""
     columns, metadata = _columns(path)
     _check_shapes(columns, path)
     reading: dict[str, Any] = {"format": "D4RL HDF5", "time_limits": "marked"}
@@ -87,6 +87,8 @@ def _plain(name: str, item: Any) -> dict[str, Any]:
 
 def _check_shapes(columns: dict[str, np.ndarray], path: Path) -> None:
     for name, column in columns.items():
+        if column.ndim == 4 and name.endswith("observations"):
+            raise images(f"{path}: {name}", column.shape[1:])
         dimensions = 1 if name in ("rewards", "terminals", "timeouts") else 2
         if column.ndim != dimensions:
             said = f"{path}: {name} has the shape {column.shape}; expected {dimensions} dimension(s), one row per step"

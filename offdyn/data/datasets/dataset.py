@@ -10,6 +10,7 @@ from ...errors import OffdynError
 
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
 FLAGS = ("terminated", "truncated")
+MEANING = ("action_low", "action_high")  # of the card: what the actions are in their environment's units
 
 
 class DataError(OffdynError):
@@ -29,7 +30,7 @@ class Dataset:
     """
 
     observation: np.ndarray  # [n, S]
-    action: np.ndarray  # [n, A], each in [-1, 1]
+    action: np.ndarray  # [n, A], in [-1, 1] of the bounds that the card gives, as `actions.py` maps them
     reward: np.ndarray  # [n]
     next_observation: np.ndarray  # [n, S]; the last of its episode where that ended, never the first of the next
     terminated: np.ndarray  # [n] true ends only
@@ -69,11 +70,17 @@ class Dataset:
         stops = np.flatnonzero(ends) + 1
         return np.stack((np.r_[0, stops[:-1]], stops), axis=1)
 
+    def whole_episodes(self) -> np.ndarray:
+        """[k, 2]: those episodes that ended, truly or at a limit; not one that is open, or that a stop has cut."""
+        bounds = self.episodes()
+        last = bounds[:, 1] - 1
+        return bounds[(self.terminated | self.truncated)[last] & ~np.isin(last, self.card.get("cut_by_stops") or ())]
+
     def returns(self) -> np.ndarray:
         """The sum of rewards of each episode that ended; of the unfinished one too, where there is no other."""
-        bounds = self.episodes()
-        if len(bounds) > 1 and not (self.terminated[-1] or self.truncated[-1]):
-            bounds = bounds[:-1]
+        bounds = self.whole_episodes()
+        if len(bounds) == 0 and "cut_by_stops" not in self.card:
+            bounds = self.episodes()
         sums = np.r_[0.0, np.cumsum(self.reward, dtype=np.float64)]
         return sums[bounds[:, 1]] - sums[bounds[:, 0]]
 
@@ -83,15 +90,27 @@ class Dataset:
 
     def __getitem__(self, rows: slice | np.ndarray) -> "Dataset":
         """Some of the rows, with the same card."""
-        return Dataset(**{name: array[rows] for name, array in self.arrays().items()}, card=self.card)
+        card = dict(self.card)
+        if card.get("cut_by_stops"):
+            card["cut_by_stops"] = np.flatnonzero(np.isin(np.arange(len(self))[rows], card["cut_by_stops"])).tolist()
+        return Dataset(**{name: array[rows] for name, array in self.arrays().items()}, card=card)
 
 
 def join(parts: Sequence[Dataset], **card: Any) -> Dataset:
-    """One after the other; an episode unfinished at the end of a part is cut there."""
+    """One after the other, where actions mean the same in all; an episode unfinished at a part's end is cut there."""
+    meanings = [{name: part.card.get(name) for name in MEANING} for part in parts]
+    said = [meaning for meaning in meanings if None not in meaning.values()]
+    if any(meaning != said[0] for meaning in said):
+        told = " and ".join(f"{meaning['action_low']} to {meaning['action_high']}" for meaning in said)
+        raise DataError(
+            "unknown-action-bounds",
+            f"datasets with the action bounds {told} cannot be joined: open each with target=, which maps all to the "
+            "bounds of one environment",
+        )
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     ends = np.cumsum([len(part) for part in parts if len(part)]) - 1
     columns["truncated"][ends] |= ~columns["terminated"][ends]
-    return Dataset(**columns, card=card)
+    return Dataset(**columns, card=(said[0] if said and len(said) == len(parts) else {}) | card)
 
 
 def numbers(name: str, values: Any) -> np.ndarray:
@@ -114,9 +133,20 @@ def flags(name: str, values: Any) -> np.ndarray:
     return np.array(values, bool)
 
 
+def images(where: str, shape: Sequence[int]) -> DataError:
+    """Said of observations that are pictures."""
+    return DataError(
+        "image-observations",
+        f"{where}: images of {' x '.join(map(str, shape))} numbers; policies here see vectors, such as positions and "
+        "velocities: use a dataset that holds these, or encode each image as a vector first",
+    )
+
+
 def _check_shapes(dataset: Dataset) -> None:
     shapes = {name: array.shape for name, array in dataset.arrays().items()}
     for name, shape in shapes.items():
+        if len(shape) == 4 and name.endswith("observation"):
+            raise images(name, shape[1:])
         dimensions = 1 if name in ("reward", *FLAGS) else 2
         if len(shape) != dimensions:
             raise DataError("wrong-shape", f"{name}: expected {dimensions} dimension(s), found the shape {shape}")

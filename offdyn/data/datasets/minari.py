@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from ...domains.tasks import TASKS
 from ...errors import OffdynError
 from . import bodies
-from .dataset import COLUMNS, DataError, Dataset
+from .actions import bounded, known_bounds
+from .dataset import COLUMNS, MEANING, DataError, Dataset, images
 from .own import full_card
 
 LAYOUT = "0.5.4"  # of Minari, whose layout this is
@@ -35,8 +37,9 @@ def data_file(path: Path) -> Path | None:
 
 
 def read(path: Path, robot: str | None = None) -> Dataset:
-    """The steps of all episodes; `path` is the `main_data.hdf5` beside its `metadata.json`."""
-    said = _metadata(path.with_name("metadata.json"))
+    """The steps of all episodes, actions as recorded; `path` is the `main_data.hdf5` beside its `metadata.json`."""
+    said = _metadata(path)
+    _check_spaces(said, path)
     if (kind := said.get("data_format", "hdf5")) != "hdf5":
         raise DataError("unreadable", f"{path.parent}: stored as {kind}; only Minari's HDF5 datasets can be read here")
     episodes: list[tuple[np.ndarray, ...]] = []
@@ -48,19 +51,25 @@ def read(path: Path, robot: str | None = None) -> Dataset:
         raise DataError("unreadable", f"{path}: cannot be read ({error}); fetch or make it again") from None
     if not episodes:
         raise DataError("empty", f"{path}: no episodes there")
-    names = (said.get("dataset_id", "").split("/")[-1], _environment(said), said.get("dataset_id", ""))
+    environment = str(_environment(said).get("id", "")).split("/")[-1]
+    names = (said.get("dataset_id", "").split("/")[-1], environment, said.get("dataset_id", ""))
     if len(shapes := {(e[0].shape[1:], e[1].shape[1:]) for e in episodes}) > 1:
         raise DataError("wrong-shape", f"{path}: its episodes differ in the sizes of observation and action: {shapes}")
     columns = dict(zip(COLUMNS, map(np.concatenate, zip(*episodes, strict=True)), strict=True))
     if robot is None and columns["observation"].ndim == columns["action"].ndim == 2:
         robot = bodies.guess(names, columns["observation"].shape[1], columns["action"].shape[1])
     own = said.pop("offdyn_card", None) or {"name": said.get("dataset_id"), "robot": robot, "shift": None}
+    own |= {"time_limit": own.get("time_limit") or _environment(said).get("max_episode_steps")} | _bounds(said)
     reading = {"format": "Minari HDF5", "time_limits": "marked"}
     return Dataset(**columns, card={**own, "minari": said, "reading": reading})
 
 
 def write(dataset: Dataset, dataset_id: str, folder: Path | None = None) -> Path:
-    """A new Minari dataset, which is also what `minari.load_dataset(dataset_id)` reads; its folder."""
+    """A new Minari dataset, which is also what `minari.load_dataset(dataset_id)` reads; its folder.
+
+    Its actions are in their environment's units, and its action space has their bounds.
+    """
+    dataset = bounded(dataset, None)
     if not DATASET_ID.fullmatch(dataset_id):
         raise OffdynError(f"'{dataset_id}': expected a Minari name such as offdyn/hopper/medium-v0")
     place = folder or folder_of(dataset_id)
@@ -85,13 +94,16 @@ def _write_episodes(dataset: Dataset, path: Path) -> int:
     ends = dataset.terminated | dataset.truncated | np.r_[~joined, True][: len(dataset)]
     stops = np.flatnonzero(ends) + 1
     truncated = ends & ~dataset.terminated
+    bounds = known_bounds(dataset)
+    assert bounds is not None
+    action = bounds.in_units(dataset.action).astype(np.float32)
     with h5py.File(path, "w") as file:
         for number, (first, stop) in enumerate(zip(np.r_[0, stops[:-1]], stops, strict=True)):
             rows = slice(first, stop)
             episode = file.create_group(f"episode_{number}")
             episode.attrs.update({"id": number, "total_steps": int(stop - first)})
             seen = np.concatenate((dataset.observation[rows], dataset.next_observation[stop - 1 : stop]))
-            columns = {"observations": seen, "actions": dataset.action[rows], "rewards": dataset.reward[rows]}
+            columns = {"observations": seen, "actions": action[rows], "rewards": dataset.reward[rows]}
             columns |= {"terminations": dataset.terminated[rows], "truncations": truncated[rows]}
             for name, column in columns.items():
                 episode.create_dataset(name, data=column)
@@ -101,7 +113,6 @@ def _write_episodes(dataset: Dataset, path: Path) -> int:
 def _description(dataset: Dataset, dataset_id: str, episodes: int) -> dict[str, Any]:
     card = full_card(dataset)
     task = TASKS.get(str(card["shift"] or card["robot"]))
-    seen, acted = bodies.sizes(dataset)
     environment = {}
     if task is not None:  # so that Minari's recover_environment gives the robot back
         import gymnasium
@@ -111,8 +122,8 @@ def _description(dataset: Dataset, dataset_id: str, episodes: int) -> dict[str, 
         "total_episodes": episodes,
         "total_steps": len(dataset),
         "data_format": "hdf5",
-        "observation_space": _box(seen, float("-inf"), float("inf")),
-        "action_space": _box(acted, -1.0, 1.0),
+        "observation_space": _box(np.full((2, dataset.observation.shape[1]), np.inf) * [[-1], [1]]),
+        "action_space": _box(np.array((card["action_low"], card["action_high"]))),
         **environment,
         "dataset_id": dataset_id,
         "author": ["offdyn"],
@@ -124,9 +135,48 @@ def _description(dataset: Dataset, dataset_id: str, episodes: int) -> dict[str, 
     }
 
 
-def _box(size: int, low: float, high: float) -> str:
-    said = {"type": "Box", "dtype": "float32", "shape": [size], "low": [low] * size, "high": [high] * size}
-    return json.dumps(said)
+def _box(bounds: np.ndarray) -> str:
+    low, high = bounds.tolist()
+    return json.dumps({"type": "Box", "dtype": "float32", "shape": [len(low)], "low": low, "high": high})
+
+
+def _space(said: dict[str, Any], name: str) -> dict[str, Any]:
+    """A space of the metadata, which is JSON in JSON; empty where it is not there."""
+    try:
+        space = json.loads(said.get(name) or "{}")
+    except (TypeError, ValueError):
+        return {}
+    return space if isinstance(space, dict) else {}
+
+
+def _bounds(said: dict[str, Any]) -> dict[str, Any]:
+    """For the card: the bounds of the action space, one of each for every entry."""
+    space = _space(said, "action_space")
+    try:
+        low, high = (np.broadcast_to(np.asarray(space[side], float), space["shape"]) for side in ("low", "high"))
+    except (KeyError, TypeError, ValueError):
+        return dict.fromkeys(MEANING)
+    return dict(zip(MEANING, (low.ravel().tolist(), high.ravel().tolist()), strict=True))
+
+
+def _check_spaces(said: dict[str, Any], path: Path) -> None:
+    """Refuse what no policy here sees or does, before arrays of other kinds are met."""
+    for space in _leaves(_space(said, "observation_space")):
+        if space.get("dtype") == "uint8" and len(space.get("shape") or ()) >= 3:
+            raise images(f"{path.parent}: its observations", space["shape"])
+    if (kind := _space(said, "action_space").get("type", "Box")) != "Box":
+        raise DataError(
+            "wrong-shape", f"{path.parent}: its action space is {kind}; policies here act in a Box of numbers"
+        )
+
+
+def _leaves(space: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(space, dict):
+        return
+    parts = space.get("subspaces")
+    for part in parts.values() if isinstance(parts, dict) else parts or ():
+        yield from _leaves(part)
+    yield space
 
 
 def _episode(group: Any, where: str) -> tuple[np.ndarray, ...]:
@@ -142,24 +192,28 @@ def _episode(group: Any, where: str) -> tuple[np.ndarray, ...]:
     terminated = np.asarray(terminated, bool)
     truncated = np.asarray(truncated, bool) & ~terminated
     truncated[-1:] |= ~terminated[-1:]  # another episode follows: this one was cut here
+    seen, action = seen.reshape(len(seen), -1), action.reshape(len(action), -1)
     return seen[:-1], action, reward, seen[1:], terminated, truncated
 
 
-def _metadata(path: Path) -> dict[str, Any]:
+def _metadata(data: Path) -> dict[str, Any]:
+    """What stands beside the steps; before Minari 0.5 it was their file's attributes."""
+    path = data.with_name("metadata.json")
     try:
+        if not path.exists():
+            with h5py.File(data, "r") as file:
+                return {name: value for name, value in file.attrs.items() if isinstance(value, str)}
         said = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError) as error:
         raise DataError("unreadable", f"{path}: cannot be read ({error})") from None
     return said if isinstance(said, dict) else {}
 
 
-def _environment(said: dict[str, Any]) -> str:
-    try:
-        return str(json.loads(said.get("env_spec") or "{}").get("id", "")).split("/")[-1]
-    except (ValueError, AttributeError, TypeError):
-        return ""
+def _environment(said: dict[str, Any]) -> dict[str, Any]:
+    """Gymnasium's specification of the environment, whose time limit cut the episodes."""
+    spec = _space(said, "env_spec")
+    limit = spec.get("max_episode_steps")
+    return spec | {"max_episode_steps": limit if isinstance(limit, int) and limit > 0 else None}
 
 
 def _number(name: str) -> int:

@@ -1,27 +1,51 @@
 """A dataset by whatever names it: a file or folder of any known format, a Minari name, or a name of our own."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 
 from ...domains import pairs
 from ...errors import OffdynError, unknown
-from . import bodies, d4rl, minari, own, target_log
+from . import actions, bodies, d4rl, minari, own, target_log
 from .dataset import DataError, Dataset
 
+Target = str | pairs.Pair | Callable[[], Any]  # a task or an environment, by name or itself
 SUFFIX = ".safetensors"
 HDF5, GZIP = b"\x89HDF\r\n\x1a\n", b"\x1f\x8b"
 
 
-def open_dataset(wanted: str | Path | Dataset, robot: str | pairs.Pair | None = None) -> Dataset:
-    """The dataset; `robot` (or a task's name) says whose it should be where the file does not, and is checked."""
-    dataset = wanted if isinstance(wanted, Dataset) else _read(locate(wanted), robot)
-    if robot is not None:
-        bodies.check_sizes(dataset, body := pairs.find(robot))
-        if dataset.robot is None:
-            dataset = dataset.described(robot=pairs.family_of(body))
+def open_dataset(
+    wanted: str | Path | Dataset, robot: str | pairs.Pair | None = None, target: Target | None = None
+) -> Dataset:
+    """The dataset, actions in [-1, 1] of the target's bounds; without a target, of those that the file gives.
+
+    `robot` (or a task's name) says whose it should be where the file does not, and is checked. `target` is the task or
+    the environment that the actions are for; by default the robot.
+    """
+    body, goal = _asked(robot, target)
+    in_units, dataset = (False, wanted) if isinstance(wanted, Dataset) else _read(locate(wanted), body)
+    for pair in (body, goal):
+        if pair is not None:
+            bodies.check_sizes(dataset, pair)
+    if goal is not None or not isinstance(wanted, Dataset):
+        bounds = None if goal is None else actions.bounds_of(goal)
+        dataset = actions.bounded(dataset, bounds, in_units=in_units)
+    if body is not None and dataset.robot is None:
+        return dataset.described(robot=pairs.family_of(body))
+    if body is None and goal is not None:  # of a user's own environment nobody knows ends and dynamics
+        return dataset.described(robot=None, shift=None)
     return dataset
+
+
+def _asked(robot: str | pairs.Pair | None, target: Target | None) -> tuple[pairs.Pair | None, ...]:
+    """The body that made the rows, as far as we can simulate it, and the pair whose bounds actions are read in."""
+    body = None if robot is None else pairs.find(robot)
+    goal = body if target is None else pairs.meant(target)
+    body = goal if body is None else body
+    return None if isinstance(body, pairs.OwnPair) else body, goal
 
 
 def locate(wanted: str | Path) -> Path:
@@ -61,20 +85,20 @@ def find(name: str) -> Path:
     raise OffdynError(f"{told}; `offdyn collect {name}` makes it in {folder()}, which OFFDYN_DATA can change")
 
 
-def _read(path: Path, robot: str | pairs.Pair | None) -> Dataset:
-    """By what the file holds, not by how it is called."""
-    family = None if robot is None else pairs.family_of(pairs.find(robot))
+def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
+    """Whether actions are in their environment's units, and the rows; by what the file holds, not how it is called."""
+    family = None if body is None else pairs.family_of(body)
     try:
         with open(path, "rb") as file:
             start = file.read(len(target_log.START))
     except OSError as error:
         raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
     if start.startswith(HDF5):
-        return minari.read(path, family) if _holds_episodes(path) else d4rl.read(path, family)
+        return True, minari.read(path, family) if _holds_episodes(path) else d4rl.read(path, family)
     if start == target_log.START:
-        return target_log.read(path)
+        return False, target_log.read(path)
     if start[8:9] == b"{":
-        return own.load(path)
+        return False, own.load(path)
     if not start:
         raise DataError("empty", f"{path}: an empty file; fetch or make it again")
     told = "compressed as a whole: unpack it with gunzip first" if start.startswith(GZIP) else "of no known format"

@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 from ... import __version__
 from ...domains.tasks import Task, model_hash, source_of
 from ...errors import check_format
+from .actions import known_bounds
 from .dataset import COLUMNS, DataError, Dataset
 
 FORMAT = 1
@@ -21,7 +22,7 @@ LICENCE = "CC0-1.0"  # of rows that were made with offdyn: simulated numbers, fr
 # What every card says, in this order; null where it is not known. Other entries follow and are kept.
 CARD = (
     "format", "name", "robot", "shift", "made", "policy_sha256", "seed", "licence", "mujoco", "model", "offdyn",
-    "steps", "episodes", "return_mean", "return_std", "sha256",
+    "action_low", "action_high", "time_limit", "steps", "episodes", "return_mean", "return_std", "sha256",
 )  # fmt: skip
 
 
@@ -36,16 +37,19 @@ def made_here(task: Task) -> dict[str, Any]:
 
 def full_card(dataset: Dataset) -> dict[str, Any]:
     """The card with everything that can be counted from the rows."""
-    returns = dataset.returns()
+    returns, bounds = dataset.returns(), known_bounds(dataset)
+    logged = "cut_by_stops" in dataset.card
     counted = {
         "format": FORMAT,
         "offdyn": __version__,
         "steps": len(dataset),
-        "episodes": len(dataset.episodes()),
+        "episodes": len(dataset.whole_episodes() if logged else dataset.episodes()),
         "return_mean": float(returns.mean()) if len(returns) else None,
         "return_std": float(returns.std()) if len(returns) else None,
         "sha256": hash_of(dataset.arrays()),
     }
+    if bounds is not None:
+        counted |= {"action_low": bounds.low.tolist(), "action_high": bounds.high.tolist()}
     return dict.fromkeys(CARD) | dict(dataset.card) | counted
 
 

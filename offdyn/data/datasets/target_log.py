@@ -18,7 +18,8 @@ from ...errors import OffdynError, check_format
 from . import own
 from .dataset import DataError, Dataset
 
-FORMAT = 1
+FORMAT = 2
+CUT = 2.0  # a truncated that a stop of the training has set, where the environment and its limit set 1
 START = b'{"offdyn target log":'  # by which the file is known
 SUFFIX = ".steps"
 
@@ -56,7 +57,7 @@ class TargetLog:
         """The last episode was left where it is: its last row is a cut, unless it is an end already."""
         _, start, rows = _read(self.path)
         if len(rows) and not rows[-1, -2:].any():
-            os.pwrite(self._file, np.float32(1).astype("<f4").tobytes(), start + rows.nbytes - 4)
+            os.pwrite(self._file, np.float32(CUT).astype("<f4").tobytes(), start + rows.nbytes - 4)
 
     def since(self, steps: int) -> Dataset:
         """The rows made after that many target steps."""
@@ -82,7 +83,8 @@ def read(path: Path) -> Dataset:
     seen, acted = head["sizes"]
     columns = np.split(rows, np.cumsum([seen, acted, 1, seen, 1]), axis=1)
     observation, action, reward, following, terminated, truncated = columns
-    return Dataset(observation, action, reward[:, 0], following, terminated[:, 0], truncated[:, 0], head["card"])
+    card = {**head["card"], "cut_by_stops": np.flatnonzero(truncated[:, 0] == CUT).tolist()}
+    return Dataset(observation, action, reward[:, 0], following, terminated[:, 0], truncated[:, 0] != 0, card)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], int, np.ndarray]:

@@ -17,12 +17,22 @@ SCALES = {"halfcheetah": (-280.2, 12135.0), "hopper": (-20.3, 3234.3), "walker":
 BEYOND = 3.0
 
 
+def check_rolled(subject: Subject) -> Iterator[Finding]:
+    """Of a row's own observation in the place of the next one `constant-rows` tells."""
+    if subject.rolled:
+        some = np.flatnonzero(subject.unfollowed)
+        where = f"{abs(subject.rolled)} rows {'later' if subject.rolled > 0 else 'earlier'}"
+        said = f"{len(some)} next observations are not the following row's; most were seen {where}"
+        yield found("rolled-next-observations", True, said, some)
+
+
 def check_successors(subject: Subject, replayed: Replayed | None) -> Iterator[Finding]:
     rows, ends = subject.dataset, subject.ends
     reading = rows.card.get("reading") or {}
     if subject.shuffled:
         some = np.flatnonzero(subject.unfollowed)
-        yield found("shuffled-rows", False, f"{len(some)} rows are followed by a row of another time", some)
+        said = f"{len(some)} of {len(rows)} next observations are not what the following row saw"
+        yield found("shuffled-rows", False, said, some)
         return
     torn = torn_rows(subject, replayed)
     elsewhere = torn & (ends | subject.unfollowed)
@@ -78,9 +88,13 @@ def _leaps(subject: Subject) -> np.ndarray:
 
 
 def check_ends(subject: Subject) -> Iterator[Finding]:
+    rows, limit = subject.dataset, subject.limit
+    if limit is not None and (subject.lengths > limit).any() and not subject.shuffled:
+        bad = np.flatnonzero(subject.lengths > limit)
+        said = f"the longest episode has {subject.lengths.max()} steps; the time limit is {limit}"
+        yield found("episode-too-long", False, said, bad)
     if subject.spec is None:
         return
-    rows, limit = subject.dataset, subject.spec.time_limit
     dead, alive = _surely(subject)
     wrong = rows.terminated & alive
     at_limit = wrong & (subject.lengths == limit)
@@ -97,10 +111,6 @@ def check_ends(subject: Subject) -> Iterator[Finding]:
     if (missed := ~subject.ends & dead).any():
         bad = np.flatnonzero(missed)
         yield found("alive-but-terminal", True, f"{len(bad)} rows lead to an end and are not marked as terminal", bad)
-    if (subject.lengths > limit).any() and not subject.shuffled:
-        bad = np.flatnonzero(subject.lengths > limit)
-        said = f"the longest episode has {subject.lengths.max()} steps; the time limit is {limit}"
-        yield found("episode-too-long", False, said, bad)
 
 
 def _surely(subject: Subject) -> tuple[np.ndarray, np.ndarray]:

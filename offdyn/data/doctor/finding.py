@@ -30,6 +30,13 @@ KINDS: dict[str, Kind] = {
         "our ant does not observe contact forces, and behaviour that relied on them cannot be learned without",
         "use data of an ant whose entries from 27 on are zero, as in D4RL",
     ),
+    "image-observations": Kind(
+        "policies here see vectors of numbers", "use a dataset of positions and velocities, or encode each image first"
+    ),
+    "unknown-action-bounds": Kind(
+        "one recorded number is a full action in one environment and a tenth of it in another",
+        "name the environment with --target, or write action_low and action_high into the card",
+    ),
     "wrong-robot": Kind("its states and actions mean something else", "name the robot that made it with --robot"),
     "unknown-robot": Kind(
         "ends, rewards, returns and dynamics were not checked", "say --robot NAME, or write the robot into the card"
@@ -37,8 +44,13 @@ KINDS: dict[str, Kind] = {
     # rows
     "nan-or-infinity": Kind("one such row turns every weight of a network into NaN", "remove the episodes it is in"),
     "action-out-of-range": Kind(
-        "actions lie in [-1, 1]: a policy can never take these, and the simulator clips them",
-        "divide by the actuators' range, or clip if the robot clipped them when it acted",
+        "no policy can take these, and the environment clips or refuses them",
+        "name the environment they are for with --target, map them with offdyn.data.datasets.with_action_bounds, or "
+        "clip them if the environment did",
+    ),
+    "small-actions": Kind(
+        "in a file of ours actions lie in [-1, 1]; in other units each would be executed too weakly",
+        "map them with offdyn.data.datasets.with_action_bounds, or leave them if the policy was that careful",
     ),
     "constant-action": Kind("nothing shows what another action would do", "check that the column was recorded"),
     "constant-column": Kind("what the robot senses there was lost", "check that the column was recorded"),
@@ -48,7 +60,14 @@ KINDS: dict[str, Kind] = {
     ),
     "duplicated-rows": Kind("they count twice in every batch", "remove the copies, or leave them if that is meant"),
     "duplicated-episodes": Kind("they count twice in every batch", "remove the copies; were files joined twice?"),
+    "no-rewards": Kind(
+        "all that is done is equally good, so nothing can be learned", "check that rewards were recorded"
+    ),
     # episodes
+    "rolled-next-observations": Kind(
+        "critics and dynamics models learn steps that were never made",
+        "undo the shift: the next observation is what the same step led to",
+    ),
     "next-of-another-episode": Kind(
         "critics and dynamics models learn a jump that no robot can make",
         "store the last observation of an episode before the reset, or drop the steps named here",
@@ -59,7 +78,7 @@ KINDS: dict[str, Kind] = {
     ),
     "shuffled-rows": Kind(
         "without the order of time, neither episodes nor returns can be told; single steps may still be right",
-        "write the steps in the order they were made, one body after the other",
+        "write the steps in the order they were made, one body after the other, each with what it led to",
     ),
     "episode-too-long": Kind("returns do not compare with those of the time-limited task", "cut it at the time limit"),
     "time-limit-as-end": Kind(

@@ -41,8 +41,8 @@ class Report:
         return "\n".join([*lines, f"{verdict}: {', '.join(counted) or 'nothing found'}"])
 
 
-def examine(wanted: str, robot: str | None = None) -> Report:
-    """Look at a file, a dataset's name, or a task."""
+def examine(wanted: str, robot: str | None = None, target: str | None = None) -> Report:
+    """Look at a file, a dataset's name, or a task; `target` is the task or environment that a dataset is for."""
     if wanted.endswith((".yaml", ".yml")):
         return _of_pair(pairs.find(wanted), wanted)
     if not (wanted.startswith("minari:") or Path(wanted).expanduser().exists()):
@@ -50,14 +50,14 @@ def examine(wanted: str, robot: str | None = None) -> Report:
             pair = pairs.find(wanted)
         except OffdynError as no_task:
             near = str(no_task).split(" (known")[0]
-            return _of_data(wanted, robot, f"; {near}: `offdyn list` prints all tasks")
+            return _of_data(wanted, robot, target, f"; {near}: `offdyn list` prints all tasks")
         return _of_pair(pair, wanted)
-    return _of_data(wanted, robot)
+    return _of_data(wanted, robot, target)
 
 
-def _of_data(wanted: str, robot: str | None, no_task: str = "") -> Report:
+def _of_data(wanted: str, robot: str | None, target: str | None, no_task: str = "") -> Report:
     try:
-        dataset, findings = diagnose(wanted, robot)
+        dataset, findings = diagnose(wanted, robot, target)
     except OffdynError as error:
         raise OffdynError(f"{error}{no_task}") from None
     return Report(wanted, "dataset", {} if dataset is None else _facts(dataset), findings)

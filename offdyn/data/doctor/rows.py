@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..datasets.actions import Bounds, unit
 from ..datasets.dataset import Dataset
 from .finding import Finding, found
-from .subject import Subject
+from .subject import Subject, hashes
 
-MOST = 1.001  # largest action that rounding explains
 FEW = 0.001  # share of rows that may repeat: the simulator repeats a row where physics breaks
 ENOUGH = 10  # rows to call a column constant
+SMALL = 0.5  # of the way to a bound: a policy that learned goes farther at times
 
 
 def check_numbers(subject: Subject) -> Iterator[Finding]:
@@ -19,13 +20,25 @@ def check_numbers(subject: Subject) -> Iterator[Finding]:
         bad = np.flatnonzero(~subject.finite)
         columns = [name for name, array in rows.arrays().items() if not np.isfinite(array).all()]
         yield found("nan-or-infinity", True, f"{len(bad)} rows hold NaN or infinity in {', '.join(columns)}", bad)
-    with np.errstate(invalid="ignore"):
-        outside = np.flatnonzero((np.abs(rows.action) > MOST).any(axis=1) & subject.finite)
+
+
+def check_actions(rows: Dataset, bounds: Bounds | None) -> Iterator[Finding]:
+    """Actions beyond their bounds, or so far inside that they may be of other units."""
+    bounds = unit(rows.action.shape[1]) if bounds is None else bounds
+    size = np.where(np.isfinite(rows.action), np.abs(rows.action), 0.0)
+    outside = np.flatnonzero((size > 1 + bounds.slack).any(axis=1))
+    largest = np.unravel_index(size.argmax(), size.shape)
     if len(outside):
-        largest = np.abs(rows.action[outside]).max()
-        yield found(
-            "action-out-of-range", True, f"{len(outside)} actions leave [-1, 1]; the largest is {largest:.3g}", outside
-        )
+        value = bounds.in_units(rows.action)[largest]
+        said = f"{len(outside)} actions leave {bounds}; the farthest out is {value:.3g}, in entry {largest[1]}"
+        yield found("action-out-of-range", True, said, outside)
+    elif len(rows) >= ENOUGH and 0 < size[largest] <= SMALL:
+        yield found("small-actions", False, f"no action goes beyond {size[largest]:.0%} of its bounds {bounds}")
+
+
+def check_rewards(subject: Subject) -> Iterator[Finding]:
+    if len(subject.dataset) >= ENOUGH and not subject.dataset.reward.any():
+        yield found("no-rewards", True, f"the rewards of all {len(subject.dataset)} transitions are zero")
 
 
 def check_constants(subject: Subject) -> Iterator[Finding]:
@@ -63,13 +76,8 @@ def check_duplicates(subject: Subject) -> Iterator[Finding]:
 
 
 def row_hashes(rows: Dataset) -> np.ndarray:
-    """[n] uint64: a random sum over the bits of each row."""
-    draw = np.random.default_rng(0)
-    total = np.zeros(len(rows), np.uint64)
-    for array in (rows.observation, rows.action, rows.reward[:, None], rows.next_observation):
-        for column in array.T:
-            total += column.copy().view(np.uint32).astype(np.uint64) * np.uint64(draw.integers(1, 2**63) | 1)
-    return total
+    """[n] uint64: one number for each row."""
+    return hashes(rows.observation, rows.action, rows.reward[:, None], rows.next_observation)
 
 
 def repeats(values: np.ndarray) -> np.ndarray:

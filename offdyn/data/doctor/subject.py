@@ -11,6 +11,7 @@ from ..datasets.bodies import robot_of
 from ..datasets.dataset import Dataset
 from ..datasets.physics import whole_state_seen
 
+ALIKE = 0.5  # share of the next observations that are equally many rows off, to call them rolled
 NEAR = 1e-5  # relative: two float32 copies of one number, however they were rounded
 
 
@@ -31,6 +32,12 @@ class Subject:
             if all(np.isfinite(column.sum(dtype=np.float64)) for column in (*wide, rows.reward)):
                 return np.ones(len(rows), bool)
         return np.logical_and.reduce([np.isfinite(column).all(axis=1) for column in wide]) & np.isfinite(rows.reward)
+
+    @property
+    def limit(self) -> int | None:
+        """Steps after which an episode was cut: as the dataset says, else as the body's task has it."""
+        said = self.dataset.card.get("time_limit")
+        return said or (None if self.spec is None else self.spec.time_limit)
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -58,6 +65,18 @@ class Subject:
         return self.unfollowed.sum() > 0.5 * (~self.ends).sum()
 
     @cached_property
+    def rolled(self) -> int | None:
+        """As how many rows later most next observations were seen, where that is not the next row; else None."""
+        if not self.shuffled:
+            return None
+        seen, after = hashes(self.dataset.observation), hashes(self.dataset.next_observation)
+        order = np.argsort(seen, kind="stable")
+        place = order[np.searchsorted(seen[order], after).clip(max=len(seen) - 1)]
+        off = (place - np.arange(len(seen)))[seen[place] == after]
+        values, counts = np.unique(off, return_counts=True)
+        return int(values[counts.argmax()]) if len(off) and counts.max() > ALIKE * len(seen) else None
+
+    @cached_property
     def simulable(self) -> np.ndarray:
         """Rows from which the named body can be simulated and compared."""
         if self.task is None:
@@ -72,3 +91,13 @@ class Subject:
         bounds = self.dataset.episodes()
         sizes = bounds[:, 1] - bounds[:, 0]
         return np.repeat(sizes, sizes)
+
+
+def hashes(*arrays: np.ndarray) -> np.ndarray:
+    """[n] uint64: a random sum over the bits of each row of these float32 arrays [n, columns]."""
+    draw = np.random.default_rng(0)
+    total = np.zeros(len(arrays[0]), np.uint64)
+    for array in arrays:
+        for column in array.T:
+            total += column.copy().view(np.uint32).astype(np.uint64) * np.uint64(draw.integers(1, 2**63) | 1)
+    return total
