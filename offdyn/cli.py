@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="what is wrong with a dataset or a task")
     check.add_argument("wanted", metavar="FILE|NAME|TASK", help="a dataset's file or name, or a task")
     check.add_argument("--robot", metavar="R", help="the robot, or the task, that made the data")
+    check.add_argument("--target", metavar="T", help="the task or environment that the data is for, as training asks")
     check.add_argument("--json", action="store_true", help="all findings as one object")
 
     report = commands.add_parser("report", help="a page with tables and figures of all runs below some folders")
@@ -178,7 +179,7 @@ def evaluate(asked: argparse.Namespace) -> int:
 def check(asked: argparse.Namespace) -> int:
     from .data.doctor.report import examine
 
-    report = examine(asked.wanted, asked.robot)
+    report = examine(asked.wanted, asked.robot, asked.target)
     print(report.to_json() if asked.json else report)
     return FAILED if report.fatal else DONE
 
