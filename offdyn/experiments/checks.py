@@ -99,6 +99,8 @@ def check(config: "RunConfig") -> None:
         "domain_input",
         "none, where one domain alone is learned from",
     )
+    split = not sac.temperature_per_domain or (sac.tune_temperature and plan.rows == "both")
+    need(split, "temperature_per_domain", "false, unless it is tuned on both domains")
     need(sac.critics >= (sac.backup_critics or 1), "backup_critics", f"at most critics ({sac.critics}), or none")
     need(sac.backup_critics is None or sac.backup_critics >= 1, "backup_critics", "at least 1, or none")
     need(sac.actor_value in ACTOR_VALUES, "actor_value", " or ".join(ACTOR_VALUES))
@@ -144,6 +146,9 @@ def check(config: "RunConfig") -> None:
         need(bodies >= 1 and each % bodies == 0, "bodies", f"a divisor of {each} (source_steps_per_target_step)")
     else:
         need(plan.bodies is None or plan.bodies >= 1, "bodies", "at least 1")
+        each = plan.source_steps_per_target_step
+        fair = plan.shares_updates or each % plan.tick == 0
+        need(fair, "bodies", f"a divisor of {each} (source_steps_per_target_step)")
     for name in ("eval_interval", "log_interval", "checkpoint_interval"):
         nearest = max(plan.tick, round(values[name] / plan.tick) * plan.tick)
         need(values[name] % plan.tick == 0, name, f"a multiple of {plan.tick} (one tick), say {nearest}")

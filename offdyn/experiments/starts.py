@@ -21,6 +21,7 @@ SHAPING = (  # must agree
     "critic_widths",
     "critic_layer_norm",
     "critics",
+    "temperature_per_domain",
     "normalise_observations",
 )
 

@@ -1,6 +1,7 @@
 """Soft actor-critic (Haarnoja et al. 2018): its losses, and the one update that every method uses."""
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,6 +49,7 @@ class Sac:
     actor_interval: int = 1  # critic steps per actor step
     entropy_in_backup: bool = True
     tune_temperature: bool = False
+    temperature_per_domain: bool = False  # where tuned, each domain's by its own transitions
     target_entropy: float | None = None  # where tuned; None: as the next line says
     entropy_per_action: float = -1.0  # times the number of actions
     gradient_clip: float | None = None  # bound on the norm of the actor's and of all critics' gradient
@@ -61,7 +63,7 @@ class Agent(NamedTuple):
     actor: Trained
     critic: Trained  # all critics: every array has a leading axis of them
     target_critic: Parameters
-    log_temperature: Trained  # []
+    log_temperature: Trained  # [], or [2]: the target's and the source's
 
 
 class Policy(NamedTuple):
@@ -100,12 +102,13 @@ def init(key: jax.Array, sac: Sac, spec: Spec) -> Agent:
     actor_key, critic_key = jax.random.split(key)
     critic_init = partial(critic_network(sac, spec).init, inputs=pair_inputs(spec))
     critic = jax.vmap(critic_init)(jax.random.split(critic_key, sac.critics))
+    # No temperature at all is a tiny one: its logarithm stays finite.
+    log_temperature = jnp.log(jnp.maximum(jnp.asarray(sac.temperature, jnp.float32), 1e-30))
     return Agent(
         fresh(actor_network(sac, spec).init(actor_key, state_inputs(spec))),
         fresh(critic),
         jax.tree.map(jnp.array, critic),  # copies: buffers of the state are donated one by one
-        # No temperature at all is a tiny one: its logarithm stays finite.
-        fresh(jnp.log(jnp.maximum(jnp.asarray(sac.temperature, jnp.float32), 1e-30))),
+        fresh(jnp.broadcast_to(log_temperature, (2,) if sac.temperature_per_domain else ())),
     )
 
 
@@ -135,6 +138,12 @@ def values(critics: Parameters, observation: Array, action: Array, sac: Sac, spe
     return jax.vmap(critic_network(sac, spec).apply, in_axes=(0, None, None))(critics, inputs, domain)[..., 0]
 
 
+def temperature_of(agent: Agent, domain: Any = TARGET) -> Array:
+    """Of the entropy bonus in a domain; each has its own under `temperature_per_domain`."""
+    temperature = jnp.exp(agent.log_temperature.value)
+    return temperature if temperature.ndim == 0 else temperature[0] + domain * (temperature[1] - temperature[0])
+
+
 def backup(agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec) -> Array:
     """y = r + discount (1 - d) [min_i Q'_i(s', a') - temperature log pi(a'|s')], a' ~ pi.
 
@@ -148,7 +157,7 @@ def backup(agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec) -> 
     action, log_probability = act(agent.actor.value, batch.next_observation, key, sac, spec, batch.domain)
     value = values(critics, batch.next_observation, action, sac, spec, batch.domain).min(0)
     if sac.entropy_in_backup:
-        value = value - jnp.exp(agent.log_temperature.value) * log_probability
+        value = value - temperature_of(agent, batch.domain) * log_probability
     return batch.reward + sac.discount * (1 - batch.terminated) * value
 
 
@@ -165,7 +174,7 @@ def actor_loss(
     action, log_probability = act(actor, batch.observation, key, sac, spec, batch.domain)
     every = values(agent.critic.value, batch.observation, action, sac, spec, batch.domain)
     value = every.min(0) if sac.actor_value == "min" else every.mean(0)
-    temperature = jnp.exp(agent.log_temperature.value)
+    temperature = temperature_of(agent, batch.domain)
     return (temperature * log_probability - value).mean(), Policy(action, log_probability, value)
 
 
@@ -176,6 +185,86 @@ def join(*batches: Batch) -> Batch:
 def hook_key(key: jax.Array, hook: str) -> jax.Array:
     """Randomness of one purpose: the name is folded in, never a lane or row number."""
     return jax.random.fold_in(key, zlib.crc32(hook.encode()))
+
+
+def entropies(log_probability: Array, batch: Batch, sac: Sac) -> Array:
+    """The policy's entropy over the batch: one number, or [2] where each domain, target first, has a temperature."""
+    if not sac.temperature_per_domain:
+        return -log_probability.mean()
+    of_domain = jnp.stack((1 - batch.domain, batch.domain))
+    return -(of_domain * log_probability).sum(1) / jnp.maximum(of_domain.sum(1), 1)
+
+
+def learn_temperature(trained: Trained, entropy: Array, sac: Sac, spec: Spec) -> Trained:
+    """Down temperature * (entropy - wanted): it rises where the policy is less random than wanted."""
+    actions = spec.action_size if spec.present is None else spec.present.action.sum()
+    wanted = sac.entropy_per_action * actions if sac.target_entropy is None else sac.target_entropy
+    excess = jax.lax.stop_gradient(entropy - wanted)
+    return descend(lambda t: ((t * excess).sum(), None), trained, sac.temperature_learning_rate)[0]
+
+
+def unchanged(loss: Array, *_: Any) -> Array:
+    return loss
+
+
+def learn(
+    agent: Agent,
+    batch: Batch,
+    *,
+    sac: Sac,
+    spec: Spec,
+    key: jax.Array,
+    step: jax.Array,
+    of_critics: Callable[[Array, Parameters, Agent], Array] = unchanged,
+    of_actor: Callable[[Array, Parameters, Policy, Agent], Array] = unchanged,
+) -> tuple[Agent, "Notes"]:
+    """One update of an agent: critics, target critics, actor, temperature, in that order.
+
+    `of_critics` and `of_actor` may rewrite the losses: (loss, parameters ..., the agent as it is by then).
+    """
+    # Behind the barrier the critics' loss does not compute the backup over again inside its own sum, which on a GPU
+    # took a twelfth of a single lane's update.
+    y = jax.lax.optimization_barrier(backup(agent, batch, hook_key(key, "backup"), sac, spec))
+    y = jax.lax.stop_gradient(y)
+
+    def whole_critic_loss(critic: Parameters) -> tuple[Array, Array]:
+        loss, mean_value = critic_loss(critic, batch, y, sac, spec)
+        return of_critics(loss, critic, agent), mean_value
+
+    critic, critic_value, mean_value = descend(
+        whole_critic_loss, agent.critic, sac.critic_learning_rate, sac.gradient_clip, sac.weight_decay
+    )
+    moved = drift(agent.target_critic, critic.value, sac.target_rate)
+    judged = agent._replace(critic=critic, target_critic=moved)
+
+    def whole_actor_loss(actor: Parameters) -> tuple[Array, Policy]:
+        loss, policy = actor_loss(actor, judged, batch, hook_key(key, "actor"), sac, spec)
+        return of_actor(loss, actor, policy, judged), policy
+
+    def actor_step(agent: Agent) -> tuple[Agent, Array, Array]:
+        actor, loss, policy = descend(
+            whole_actor_loss, agent.actor, sac.actor_learning_rate, sac.gradient_clip, sac.weight_decay
+        )
+        entropy, tuned = entropies(policy.log_probability, batch, sac), agent.log_temperature
+        if sac.tune_temperature:
+            tuned = learn_temperature(tuned, entropy, sac, spec)
+        return agent._replace(actor=actor, log_temperature=tuned), loss, entropy.mean()
+
+    if sac.actor_interval == 1:
+        after, actor_value, entropy = actor_step(judged)
+    else:
+        zero = jnp.zeros(())
+        after, actor_value, entropy = jax.lax.cond(
+            step % sac.actor_interval == 0, actor_step, lambda agent: (agent, zero, zero), judged
+        )
+    return after, {
+        "critic loss": critic_value,
+        "mean value": mean_value,
+        # Steps without an actor step report 0: the factor keeps the mean over updates right.
+        "actor loss": actor_value * sac.actor_interval,
+        "entropy": entropy * sac.actor_interval,
+        "temperature": jnp.exp(after.log_temperature.value).mean(),
+    }
 
 
 def update(
@@ -192,76 +281,35 @@ def update(
     key: jax.Array,
     step: jax.Array,
 ) -> tuple[Agent, Any, "Notes"]:
-    """One update of one lane: side networks, critics, target critics, actor, in that order.
+    """One update of one lane: what the method trains on the side, then the agent.
 
     `rows` says which replays feed critics and actor: both, source or target.
     """
 
-    def context(hook: str) -> Context:
+    def context(hook: str, agent: Agent = agent) -> Context:
         return Context(spec, agent, learned, sac, hyper, hook_key(key, hook), step, target.moments)
 
     learned, notes = method.learn(source, target, context("learn"))
 
     batches = []
-    source_rows = None
     if rows != "target":
         drawn = source.sample(hook_key(key, "source rows"), sac.batch_size)
-        source_rows, more = method.correct(drawn, context("correct"))
-        source_rows = drawn._replace(reward=source_rows.reward, weight=source_rows.weight)
+        corrected, more = method.correct(drawn, context("correct"))
+        batches.append(drawn._replace(reward=corrected.reward, weight=corrected.weight))
         notes |= more
-        batches.append(source_rows)
     if rows != "source":
         batches.append(target.sample(hook_key(key, "target rows"), sac.batch_size))
-    batch = join(*batches)
-    guarded = batches[0] if source_rows is None else source_rows
-
-    # Behind the barrier the critics' loss does not compute the backup over again inside its own sum, which on a GPU
-    # took a twelfth of a single lane's update.
-    y = jax.lax.optimization_barrier(backup(agent, batch, hook_key(key, "backup"), sac, spec))
-    y = jax.lax.stop_gradient(y)
-
-    def whole_critic_loss(critic: Parameters) -> tuple[Array, Array]:
-        loss, mean_value = critic_loss(critic, batch, y, sac, spec)
-        return method.critic_loss(loss, critic, guarded, context("critic loss")), mean_value
-
-    critic, critic_value, mean_value = descend(
-        whole_critic_loss, agent.critic, sac.critic_learning_rate, sac.gradient_clip, sac.weight_decay
+    guarded = batches[0]  # the source's, where there are any
+    agent, more = learn(
+        agent,
+        join(*batches),
+        sac=sac,
+        spec=spec,
+        key=key,
+        step=step,
+        of_critics=lambda loss, critic, agent: method.critic_loss(loss, critic, guarded, context("critic loss", agent)),
+        of_actor=lambda loss, actor, policy, agent: method.actor_loss(
+            loss, actor, policy, guarded, context("actor loss", agent)
+        ),
     )
-    agent = agent._replace(critic=critic, target_critic=drift(agent.target_critic, critic.value, sac.target_rate))
-
-    def whole_actor_loss(actor: Parameters) -> tuple[Array, Policy]:
-        loss, policy = actor_loss(actor, agent, batch, hook_key(key, "actor"), sac, spec)
-        return method.actor_loss(loss, actor, policy, guarded, context("actor loss")), policy
-
-    def actor_step(agent: Agent) -> tuple[Agent, Array, Array]:
-        actor, loss, policy = descend(
-            whole_actor_loss, agent.actor, sac.actor_learning_rate, sac.gradient_clip, sac.weight_decay
-        )
-        entropy = -policy.log_probability.mean()
-        log_temperature = agent.log_temperature
-        if sac.tune_temperature:
-            actions = spec.action_size if spec.present is None else spec.present.action.sum()
-            wanted = sac.entropy_per_action * actions if sac.target_entropy is None else sac.target_entropy
-            log_temperature, _, _ = descend(
-                lambda t: (t * jax.lax.stop_gradient(entropy - wanted), None),
-                log_temperature,
-                sac.temperature_learning_rate,
-            )
-        return agent._replace(actor=actor, log_temperature=log_temperature), loss, entropy
-
-    if sac.actor_interval == 1:
-        agent, actor_value, entropy = actor_step(agent)
-    else:
-        zero = jnp.zeros(())
-        agent, actor_value, entropy = jax.lax.cond(
-            step % sac.actor_interval == 0, actor_step, lambda agent: (agent, zero, zero), agent
-        )
-    notes |= {
-        "critic loss": critic_value,
-        "mean value": mean_value,
-        # Steps without an actor step report 0: the factor keeps the mean over updates right.
-        "actor loss": actor_value * sac.actor_interval,
-        "entropy": entropy * sac.actor_interval,
-        "temperature": jnp.exp(agent.log_temperature.value),
-    }
-    return agent, learned, notes
+    return agent, learned, notes | more

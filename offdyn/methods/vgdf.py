@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from ..data.replay import Replay
 from ..fields import lanewise
 from ..learning.networks import Parameters, Trained, descend, fresh, mlp
-from ..learning.sac import Sac, act, state_inputs, values
+from ..learning.sac import Sac, act, state_inputs, temperature_of, values
 from ..types import Array, Batch, Context, Spec
 from .method import Method, Notes, Preset
 from .parts import cloning, controls, ensemble, scaling
@@ -97,7 +97,7 @@ def optimist_loss(optimist: Parameters, observation: Array, key: jax.Array, ctx:
     """mean_n temperature log pi(a|s) - max_i Q_i(s, a), a ~ pi."""
     action, log_probability = act(optimist, observation, key, optimists_sac(ctx), ctx.spec)
     value = values(ctx.agent.critic.value, observation, action, ctx.sac, ctx.spec).max(0)
-    return (jnp.exp(ctx.agent.log_temperature.value) * log_probability - value).mean()
+    return (temperature_of(ctx.agent) * log_probability - value).mean()
 
 
 def learn_optimism(optimist: Trained, source: Replay, target: Replay, ctx: Context) -> tuple[Trained, Array]:
