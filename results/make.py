@@ -53,7 +53,7 @@ UNSEEN = {
     "eval_source_episodes", "final_episodes", "keep_policies", "log_interval", "padded", "start_from", "target_log",
     "tuning_target_steps", "wandb", "backbone",
 }  # fmt: skip
-FULL_LENGTH = {"target_steps": 100_000, "source_steps_per_target_step": 10}
+USUAL = {"target_steps": 100_000, "source_steps_per_target_step": 10, "domain_input": "none"}  # nothing to be told
 PENALTY_TASKS = ("halfcheetah-no-thighs", "hopper-broken-joints", "walker-broken-right-foot", "ant-broken-hips")
 SHAPES = ("halfcheetah-no-thighs", "hopper-big-head", "walker-no-right-thigh", "ant-short-feet")
 HALF = (40_000, 50_000)  # target steps: a score "at 50,000" is the mean of the evaluations between these
@@ -205,6 +205,9 @@ def today(settings: dict[str, Any], chosen: Iterable[str]) -> tuple[dict[str, An
         names = {"target_interval": "source_steps_per_target_step", "updates_per_step": "updates_per_target_step"}
         chosen = {names.get(name, "target_steps" if name == "source_steps" else name) for name in chosen}
         chosen |= {"target_steps"} if "source_steps_per_target_step" in chosen else set()
+    elif new.get("updates_per_target_step", 0) is None:  # which means one per source step
+        alone = new.get("collects") == "target" and not new.get("source_data")
+        new["updates_per_target_step"] = 1 if alone else new["source_steps_per_target_step"]
     return new, chosen
 
 
@@ -213,7 +216,7 @@ def variant(settings: dict[str, Any], chosen: Iterable[str]) -> str:
     named = {name: settings[name] for name in chosen if name not in UNSEEN and name in settings}
     if "source_data" in named:
         named["source_data"] = Path(str(named["source_data"])).stem
-    return said({name: text(value) for name, value in named.items() if FULL_LENGTH.get(name) != value})
+    return said({name: text(value) for name, value in named.items() if USUAL.get(name) != value})
 
 
 def text(value: Any) -> str:
@@ -221,7 +224,7 @@ def text(value: Any) -> str:
         return "x".join(map(str, value))
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value).rpartition("/")[2]  # no one's folders
 
 
 def said(settings: dict[str, str]) -> str:
