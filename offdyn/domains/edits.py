@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 
 from ..errors import OffdynError, unknown
+from .inertia import write_legacy
 from .quantities import QUANTITIES, Quantity, Values, names, parts
 
 EVERY = "*"  # as a name: all joints, geoms, actuators, or all bodies but the world
@@ -125,9 +126,21 @@ def _edit(part: str, name: str, change: Mapping[str, Any]) -> Edit:
     return Edit(part, name, quantity, to)
 
 
-def apply(spec: mujoco.MjSpec, edits: Sequence[Edit]) -> None:
+def apply(spec: mujoco.MjSpec, edits: Sequence[Edit], inertia: str = "modern") -> None:
     """Edit `spec` in place; geometry first, then mass, then inertia, so that the last two are what was asked for."""
-    for edit in sorted(edits, key=lambda edit: QUANTITIES[edit.part][edit.quantity].rank):
+    shaping = [edit for edit in edits if _rank(edit) == 0]
+    _make(spec, shaping)
+    if inertia == "legacy":  # of the new shapes; edits of mass and inertia start from it
+        write_legacy(spec)
+    _make(spec, sorted((edit for edit in edits if _rank(edit) > 0), key=_rank))
+
+
+def _rank(edit: Edit) -> int:
+    return QUANTITIES[edit.part][edit.quantity].rank
+
+
+def _make(spec: mujoco.MjSpec, edits: Sequence[Edit]) -> None:
+    for edit in edits:
         quantity = QUANTITIES[edit.part][edit.quantity]
         elements = _elements(spec, edit)
         old = quantity.read(spec, elements)

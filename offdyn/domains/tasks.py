@@ -4,7 +4,7 @@ import csv
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,12 @@ import yaml
 from ..errors import OffdynError, unknown
 from .edits import Edit, apply, edit_from
 from .fingerprint import model_hash
+from .inertia import INERTIAS
 from .quantities import compiled
 from .robots import ROBOTS, Robot
 from .shifts import FAMILIES, SHIFTS
+
+LEGACY = "-legacy"  # after the name of any built-in task: the same with legacy inertia
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,23 @@ class Task:
     shift: tuple[Edit, ...] = ()
     kind: str = "own"  # source, kinematic, morphology, a family's name, or own
     description: str = ""
+    inertia: str = "modern"  # or legacy: masses and inertias of capsules as engines before MuJoCo 2.1.1 had them
+
+    def __post_init__(self) -> None:
+        if self.inertia not in INERTIAS:
+            raise unknown("inertia", str(self.inertia), INERTIAS)
+
+    @property
+    def modern_name(self) -> str:
+        """The name in tables that were made for the modern body: reference returns, tuned settings."""
+        return self.name.removesuffix(LEGACY) if self.inertia == "legacy" else self.name
 
     def spec(self) -> mujoco.MjSpec:
         """The stock model with the edits applied, ready for more of them."""
         asset = resources.files("gymnasium") / "envs/mujoco/assets" / self.robot.xml
         spec = mujoco.MjSpec.from_string(asset.read_text())
         try:
-            apply(spec, self.shift)
+            apply(spec, self.shift, self.inertia)
         except ValueError as error:  # ours, or MuJoCo's where an edit has to compile what came before it
             reason = " ".join(str(error).split())
             raise OffdynError(f"task '{self.name}' of {self.robot.name}: {reason}") from error
@@ -60,6 +73,7 @@ class Task:
     def to_mapping(self) -> dict[str, Any]:
         """The YAML form, which `resolve` reads back."""
         said = {"description": self.description} if self.description else {}
+        said |= {} if self.inertia == "modern" else {"inertia": self.inertia}
         edits = [edit.to_mapping() for edit in self.shift]
         return {"name": self.name, "robot": self.robot.name, **said, "edits": edits}
 
@@ -90,12 +104,25 @@ def resolve(wanted: "str | Path | Mapping[str, Any] | Task") -> Task:
         task = _from_mapping(wanted, "task")
     elif isinstance(wanted, Path) or str(wanted).endswith((".yaml", ".yml")):
         task = _from_file(Path(wanted))
-    elif (member := _family_member(wanted)) is not None:
-        task = member
+    elif (built_in := _built_in(wanted)) is not None:
+        task = built_in
     else:
         raise _no_task(wanted)
     task.model()
     return task
+
+
+def legacy(task: Task) -> Task:
+    """The same with legacy inertia, under its own name."""
+    description = f"{task.description}; capsule masses and inertias as before MuJoCo 2.1.1"
+    return replace(task, name=task.name + LEGACY, description=description, inertia="legacy")
+
+
+def _built_in(name: str) -> Task | None:
+    """The task of a table or a family, with or without the suffix."""
+    plain = name.removesuffix(LEGACY)
+    task = TASKS.get(plain) or _family_member(plain)
+    return task if task is None or plain == name else legacy(task)
 
 
 def _family_member(name: str) -> Task | None:
@@ -110,11 +137,13 @@ def _family_member(name: str) -> Task | None:
 
 
 def _no_task(name: str) -> OffdynError:
-    factor = re.search(rf"-({NUMBER})$", name)
+    plain = name.removesuffix(LEGACY)
+    factor = re.search(rf"-({NUMBER})$", plain)
     known = [f"{r}-{f}-{factor[1]}" for r in ROBOTS for f in FAMILIES] if factor else list(TASKS)
     return OffdynError(
-        f"{unknown('task', name, known)}; a task is a name that `offdyn list` prints, ROBOT-FAMILY-FACTOR such as "
-        f"hopper-gravity-0.5 (families: {', '.join(FAMILIES)}), or a YAML file ending in .yaml"
+        f"{unknown('task', plain, known)}; a task is a name that `offdyn list` prints, ROBOT-FAMILY-FACTOR such as "
+        f"hopper-gravity-0.5 (families: {', '.join(FAMILIES)}), either of them followed by {LEGACY}, or a YAML file "
+        "ending in .yaml"
     )
 
 
@@ -129,7 +158,7 @@ def _from_file(path: Path) -> Task:
 
 
 def _from_mapping(content: object, where: str) -> Task:
-    keys = ("name", "robot", "edits", "description")
+    keys = ("name", "robot", "edits", "description", "inertia")
     if not isinstance(content, Mapping):
         raise OffdynError(f"{where}: expected a mapping with the keys name, robot and edits; came {content!r}")
     for key in content:
@@ -140,6 +169,8 @@ def _from_mapping(content: object, where: str) -> Task:
             raise OffdynError(f"{where}: {key} must be a {kind.__name__}; came {content.get(key)!r}")
     if content["robot"] not in ROBOTS:
         raise OffdynError(f"{where}: {unknown('robot', content['robot'], ROBOTS)}")
+    if (inertia := content.get("inertia", "modern")) not in INERTIAS:
+        raise OffdynError(f"{where}: {unknown('inertia', str(inertia), INERTIAS)}")
     if not re.fullmatch(r"\w[\w.+-]*", content["name"]):
         raise OffdynError(f"{where}: name may hold letters, digits and . _ + - only; came {content['name']!r}")
     edits = []
@@ -148,23 +179,30 @@ def _from_mapping(content: object, where: str) -> Task:
             edits.append(edit_from(edit))
         except OffdynError as error:
             raise OffdynError(f"{where}, edit {number}: {error}") from error
-    task = Task(content["name"], ROBOTS[content["robot"]], tuple(edits), "own", str(content.get("description", "")))
+    description = str(content.get("description", ""))
+    task = Task(content["name"], ROBOTS[content["robot"]], tuple(edits), "own", description, inertia)
     return _not_another(task, where)
 
 
 def _not_another(task: Task, where: str) -> Task:
     """Refuse a built-in name for another body: scores and results go by names."""
-    built_in = TASKS.get(task.name) or _family_member(task.name)
+    built_in = _built_in(task.name)
     if built_in is None:
         return task
     if (built_in.robot.name, built_in.shift) != (task.robot.name, task.shift):
         raise OffdynError(f"{where}: the name '{task.name}' belongs to a built-in task of other edits; choose another")
+    if built_in.inertia != task.inertia:
+        raise OffdynError(
+            f"{where}: the name '{task.name}' belongs to a built-in task with {built_in.inertia} inertia, not "
+            f"{task.inertia}; choose another"
+        )
     return built_in
 
 
 def source_of(task: Task) -> Task:
-    """The unshifted robot a target is compared with."""
-    return TASKS[task.robot.name]
+    """The unshifted robot a target is compared with, with inertia of the same kind."""
+    source = TASKS[task.robot.name]
+    return source if task.inertia == "modern" else legacy(source)
 
 
 def check_pair(source: Task, target: Task, allow_no_shift: bool = False) -> None:
@@ -189,8 +227,11 @@ def _references(kind: str) -> dict[str, tuple[float, float]]:
 
 
 def reference(task: Task, kind: str = "published") -> tuple[float, float] | None:
-    """The returns that count as 0 and as 100, where there are some of this kind: published, or measured by us."""
-    return _references(kind).get(task.name)
+    """The returns that count as 0 and as 100, where there are some of this kind: published, or measured by us.
+
+    A legacy body has those of the modern one.
+    """
+    return _references(kind).get(task.modern_name)
 
 
 def normalised(task: Task, episode_return: float, kind: str = "published") -> float | None:
