@@ -16,7 +16,7 @@ import numpy as np
 from ..data.replay import Moments, Replay, no_moments
 from ..data.rows import row_width
 from ..learning import sac as core
-from ..learning.networks import PRECISIONS, Trained
+from ..learning.networks import Trained
 from ..learning.sac import Agent, Sac, hook_key
 from ..methods.method import Method, Notes
 from ..types import SOURCE, Array, Context, Present, Spec
@@ -64,7 +64,7 @@ class Programs:
         self.method, self.spec, self.rows, self.updates = method, spec, rows, updates
         self.random_until = random_until
         self.normalises = sac.normalise_observations
-        self.products = PRECISIONS[sac.precision]
+        self.full_products = sac.precision == "full"
         one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, spec.present, 0))
         width = row_width(spec)
         replay = jax.ShapeDtypeStruct((1, width), jnp.float32)
@@ -90,11 +90,11 @@ class Programs:
         self.clear = jax.jit(lambda lanes: lanes._replace(sums=jnp.zeros_like(lanes.sums)), donate_argnums=0)
 
     def _computed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """With products in the precision that the runs ask for."""
+        """With products in full float32 where they are asked for: a GPU's own way rounds their factors."""
 
         @wraps(function)  # a program is known by its name, in the cache and in traces
         def computed(*arguments: Any) -> Any:
-            with jax.default_matmul_precision(self.products) if self.products else nullcontext():
+            with jax.default_matmul_precision("highest") if self.full_products else nullcontext():
                 return function(*arguments)
 
         return computed

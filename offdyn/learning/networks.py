@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import optax
 
 Parameters = tuple[jax.Array, ...]
-# Of products: as the device computes them; all in float32; their factors rounded to bfloat16, sums in float32.
-PRECISIONS = {"float32": None, "full": "highest", "bfloat16": "BF16_BF16_F32"}
+PRECISIONS = ("float32", "full", "bfloat16")  # of products: as the device computes them; all in float32; rounded
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)  # PyTorch's defaults; the rate is ours to apply
 EMBEDDING = 32  # numbers that stand for a domain where it is embedded (BRC, Nauman et al. 2025)
 
@@ -43,6 +42,7 @@ class Network(NamedTuple):
     shapes: tuple[tuple[int, int], ...]  # of the weights
     initial_fan_in: int  # of the first layer, for the size of its first weights only
     initial: str = "uniform"  # or he: see `init`
+    rounds: bool = False  # what a product takes and gives is bfloat16; its sum, and all else, float32
 
     @property
     def norms(self) -> list[int]:
@@ -67,7 +67,8 @@ class Network(NamedTuple):
             return self
         (inputs, first), *rest = self.shapes
         more = DOMAIN_INPUTS[how]
-        return Network((how, *self.steps), ((inputs + more, first), *rest), self.initial_fan_in + more, self.initial)
+        shapes = ((inputs + more, first), *rest)
+        return self._replace(steps=(how, *self.steps), shapes=shapes, initial_fan_in=self.initial_fan_in + more)
 
     def init(self, key: jax.Array, inputs: Inputs | None = None) -> Parameters:
         """First parameters: LayerNorm 1 and 0, a table of domains normal, weights and biases by `initial`.
@@ -119,7 +120,7 @@ class Network(NamedTuple):
         kept = x
         for step in self.steps:
             if step == "linear":
-                x = x @ next(arrays) + next(arrays)
+                x = self.product(x, next(arrays)) + next(arrays)
             elif step == "norm":
                 x = layer_norm(x) * next(arrays) + next(arrays)
             elif step == "keep":
@@ -135,6 +136,9 @@ class Network(NamedTuple):
             else:
                 x = ACTIVATIONS[step](x)
         return x
+
+    def product(self, x: jax.Array, weight: jax.Array) -> jax.Array:
+        return x.astype(jnp.bfloat16) @ weight.astype(jnp.bfloat16) if self.rounds else x @ weight
 
 
 def mlp(sizes: tuple[int, ...], initial_fan_in: int, activation: str = "relu", norm: str = "none") -> Network:

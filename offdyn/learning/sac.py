@@ -76,13 +76,15 @@ class Policy(NamedTuple):
 
 def actor_network(sac: Sac, spec: Spec) -> Network:
     sizes = (spec.observation_size, *sac.actor_widths, 2 * spec.action_size)
-    return BACKBONES[sac.backbone].actor(sizes, spec.initial_fan_in).sees_domain(sac.domain_input)
+    network = BACKBONES[sac.backbone].actor(sizes, spec.initial_fan_in)
+    return network.sees_domain(sac.domain_input)._replace(rounds=sac.precision == "bfloat16")
 
 
 def critic_network(sac: Sac, spec: Spec) -> Network:
     sizes = (spec.observation_size + spec.action_size, *sac.critic_widths, 1)
     build = partial(mlp, norm="after") if sac.critic_layer_norm else BACKBONES[sac.backbone].critic
-    return build(sizes, spec.initial_fan_in + spec.action_size).sees_domain(sac.domain_input)
+    network = build(sizes, spec.initial_fan_in + spec.action_size)
+    return network.sees_domain(sac.domain_input)._replace(rounds=sac.precision == "bfloat16")
 
 
 def state_inputs(spec: Spec) -> Inputs | None:
