@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.datasets import Dataset, open_dataset
 from ..data.doctor import diagnose_dataset, fatal
-from ..domains import pairs
+from ..domains import own, pairs
 from ..errors import OffdynError
 from .config import RunConfig
 from .progress import Progress
@@ -49,9 +49,16 @@ def check(runs: Sequence[RunConfig], progress: Progress) -> None:
         if fatal(findings) and not run.schedule.allow_faulty_data:
             named = ", ".join(finding.name for finding in fatal(findings))
             raise OffdynError(
-                f"{wanted}: not fit to learn from ({named}); `offdyn check {wanted}` says more, and "
+                f"{wanted}: not fit to learn from ({named}); `offdyn check {_arguments(run)}` says more, and "
                 "--allow-faulty-data trains on it all the same"
             )
+
+
+def _arguments(run: RunConfig) -> str:
+    """For a command that looks at the dataset as this run does; of a function from Python no name tells."""
+    target = run.task.target if isinstance(run.task, pairs.OwnPair) else run.task.name
+    for_it = "" if target.startswith(own.FROM_PYTHON) else f" --target {target}"
+    return f"{run.schedule.source_data}{for_it}"
 
 
 def _open(run: RunConfig) -> Dataset:

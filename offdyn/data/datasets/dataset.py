@@ -98,7 +98,7 @@ class Dataset:
 
 def join(parts: Sequence[Dataset], **card: Any) -> Dataset:
     """One after the other, where actions mean the same in all; an episode unfinished at a part's end is cut there."""
-    meanings = [{name: part.card.get(name) for name in MEANING} for part in parts]
+    meanings = [{name: np.asarray(part.card.get(name)).tolist() for name in MEANING} for part in parts]
     said = [meaning for meaning in meanings if None not in meaning.values()]
     if any(meaning != said[0] for meaning in said):
         told = " and ".join(f"{meaning['action_low']} to {meaning['action_high']}" for meaning in said)

@@ -37,7 +37,7 @@ class Subject:
     def limit(self) -> int | None:
         """Steps after which an episode was cut: as the dataset says, else as the body's task has it."""
         said = self.dataset.card.get("time_limit")
-        return said or (None if self.spec is None else self.spec.time_limit)
+        return said if isinstance(said, int) else (None if self.spec is None else self.spec.time_limit)
 
     @cached_property
     def ends(self) -> np.ndarray:
