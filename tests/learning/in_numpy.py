@@ -1,15 +1,17 @@
 """SAC, PAR and PAR-B once more, from the formulas, in float64 NumPy: what the engine is compared with.
 
-A network here is one vector, in which its arrays follow one another. Functions accept complex vectors and branch on
-real parts only, so that `slope` can differentiate them by an imaginary step, which has no cancellation.
+A network's parameters are one vector here, in which its arrays follow one another. Functions accept complex vectors and
+branch on real parts only, so that `slope` can differentiate them by an imaginary step, which has no cancellation.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable
+from functools import reduce
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-Network = list[tuple[np.ndarray, ...]]  # per layer: weight, bias and, under LayerNorm, scale and shift
+DOMAIN_INPUTS = {"none": 0, "flag": 1, "embedding": 32}
 
 
 def relu(x: np.ndarray) -> np.ndarray:
@@ -20,40 +22,96 @@ def elu(x: np.ndarray) -> np.ndarray:
     return np.where(x.real > 0, x, np.exp(np.where(x.real > 0, 0.0, x)) - 1.0)
 
 
+def swish(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+ACTIVATION = {"relu": relu, "elu": elu, "swish": swish}
+
+
 def smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(x.real < y.real, x, y)
+
+
+def least(values: Iterable[np.ndarray]) -> np.ndarray:
+    return reduce(smaller, values)
 
 
 def magnitude(x: np.ndarray) -> np.ndarray:
     return np.where(x.real < 0, -x, x)
 
 
-ACTIVATION = {"relu": relu, "elu": elu}
+def normalised(x: np.ndarray) -> np.ndarray:
+    """LayerNorm without scale and shift."""
+    centred = x - x.mean(1)[:, None]
+    return centred / np.sqrt((centred**2).mean(1) + 1e-5)[:, None]
 
 
-def network(vector: np.ndarray, sizes: Sequence[int], layer_norm: bool = False) -> Network:
-    """The layers a vector holds, one behind the other."""
-    layers, at = [], 0
+class Net(NamedTuple):
+    """A network, by its sizes: inputs without the domain, hidden layers, outputs."""
 
-    def take(*shape: int) -> np.ndarray:
-        nonlocal at
-        at += int(np.prod(shape))
-        return vector[at - int(np.prod(shape)) : at].reshape(shape)
+    sizes: tuple[int, ...]
+    norm: str = "none"  # LayerNorm before or after each activation
+    activation: str = "relu"
+    blocks: bool = False  # one residual block for each hidden size in place of a layer
+    domain: str = "none"  # or flag, embedding
 
-    for layer, (rows, columns) in enumerate(pairwise(sizes)):
-        arrays = [take(rows, columns), take(columns)]
-        if layer_norm and layer < len(sizes) - 2:
-            arrays += [take(columns), take(columns)]
-        layers.append(tuple(arrays))
-    assert at == len(vector), "the vector does not fit the sizes"
-    return layers
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of the arrays, in the order in which they are used."""
+        inputs, *widths, outputs = self.sizes
+        inputs += DOMAIN_INPUTS[self.domain]
+        found: list[tuple[int, ...]] = [(2, 32)] if self.domain == "embedding" else []
+        if self.blocks:
+            width, inner = widths[0], 4 * widths[0]
+            found += [(inputs, width), (width,)]
+            found += [(width,), (width,), (width, inner), (inner,), (inner, width), (width,)] * len(widths)
+            return [*found, (width,), (width,), (width, outputs), (outputs,)]
+        for fan_in, fan_out in pairwise((inputs, *widths)):
+            found += [(fan_in, fan_out), (fan_out,)]
+            if self.norm != "none":
+                found += [(fan_out,), (fan_out,)]
+        return [*found, ((inputs, *widths)[-1], outputs), (outputs,)]
 
+    @property
+    def length(self) -> int:
+        return sum(int(np.prod(shape)) for shape in self.shapes())
 
-def parameters(vector: np.ndarray, sizes: Sequence[int], layer_norm: bool = False) -> tuple[np.ndarray, ...]:
-    """What offdyn calls a network; twins where the vector has two rows."""
-    if vector.ndim == 2:
-        return tuple(np.stack(both) for both in zip(*(parameters(v, sizes, layer_norm) for v in vector), strict=True))
-    return tuple(chain(*network(vector, sizes, layer_norm)))
+    def parameters(self, vector: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What offdyn calls a network; a stack of them where the vector has several rows."""
+        assert vector.shape[-1] == self.length, "the vector does not fit the sizes"
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes()])
+        parts = np.split(vector, ends[:-1], axis=-1)
+        return tuple(part.reshape(vector.shape[:-1] + shape) for part, shape in zip(parts, self.shapes(), strict=True))
+
+    def apply(self, vector: np.ndarray, x: np.ndarray, domain: Any = 0.0) -> np.ndarray:
+        """[n, inputs] -> [n, outputs]; `domain`, one number or [n], is 1 for the source."""
+        arrays = iter(self.parameters(vector))
+        column = np.broadcast_to(domain, len(x))[:, None]
+        if self.domain == "flag":
+            x = np.hstack((x, column))
+        elif self.domain == "embedding":
+            of_target, of_source = next(arrays)
+            x = np.hstack((x, np.where(column == 1, of_source, of_target)))
+
+        def linear(x: np.ndarray) -> np.ndarray:
+            return x @ next(arrays) + next(arrays)
+
+        def norm(x: np.ndarray) -> np.ndarray:
+            return normalised(x) * next(arrays) + next(arrays)
+
+        if self.blocks:
+            x = linear(x)
+            for _ in self.sizes[1:-1]:
+                x = x + linear(relu(linear(norm(x))))
+            return linear(norm(x))
+        for _ in self.sizes[1:-1]:
+            x = linear(x)
+            if self.norm == "before":
+                x = norm(x)
+            x = ACTIVATION[self.activation](x)
+            if self.norm == "after":
+                x = norm(x)
+        return linear(x)
 
 
 def flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
@@ -61,21 +119,9 @@ def flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(array) for array in arrays]).astype(float)
 
 
-def flat_twins(arrays: Iterable[np.ndarray]) -> np.ndarray:
-    """[2, P]"""
+def flat_stack(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    """[k, P], of k networks side by side."""
     return np.stack([flat(one) for one in zip(*arrays, strict=True)])
-
-
-def forward(layers: Network, x: np.ndarray, activation: Callable[[np.ndarray], np.ndarray] = relu) -> np.ndarray:
-    """Linear, activation, LayerNorm where there is one; the last layer linear only."""
-    for weight, bias, *norm in layers[:-1]:
-        x = activation(x @ weight + bias)
-        if norm:
-            mean = x.mean(1)[:, None]
-            variance = ((x - mean) ** 2).mean(1)[:, None]
-            x = (x - mean) / np.sqrt(variance + 1e-5) * norm[0] + norm[1]
-    weight, bias = layers[-1]
-    return x @ weight + bias
 
 
 def log_normal(u: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
@@ -89,18 +135,13 @@ def log_one_minus_tanh_squared(u: np.ndarray) -> np.ndarray:
 
 
 def squashed_sample(
-    actor: Network, s: np.ndarray, noise: np.ndarray, low: float = -20.0, high: float = 2.0
+    head: np.ndarray, noise: np.ndarray, low: float = -20.0, high: float = 2.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """a = tanh(mean + std * noise) and log pi(a|s), with the log-std clipped to [low, high]."""
-    out = forward(actor, s)
-    mean, log_std = np.split(out, 2, axis=1)
+    mean, log_std = np.split(head, 2, axis=1)
     log_std = np.where(log_std.real < low, low, np.where(log_std.real > high, high, log_std))
     u = mean + np.exp(log_std) * noise
     return np.tanh(u), (log_normal(u, mean, np.exp(log_std)) - log_one_minus_tanh_squared(u)).sum(1)
-
-
-def q(critic: Network, s: np.ndarray, a: np.ndarray) -> np.ndarray:
-    return forward(critic, np.hstack((s, a)))[:, 0]
 
 
 def average_l1(z: np.ndarray) -> np.ndarray:
@@ -130,10 +171,10 @@ def central_difference(loss: Callable[[np.ndarray], np.ndarray], vector: np.ndar
 
 
 class Adam:
-    """PyTorch's Adam with its default coefficients."""
+    """PyTorch's AdamW with its default coefficients; without decay, its Adam."""
 
-    def __init__(self, value: np.ndarray, rate: float) -> None:
-        self.value, self.rate = np.array(value, float), rate
+    def __init__(self, value: np.ndarray, rate: float, decay: float = 0.0) -> None:
+        self.value, self.rate, self.decay = np.array(value, float), rate, decay
         self.steps, self.first, self.second = 0, np.zeros_like(self.value), np.zeros_like(self.value)
 
     def step(self, gradient: np.ndarray) -> None:
@@ -141,7 +182,8 @@ class Adam:
         self.first = 0.9 * self.first + 0.1 * gradient
         self.second = 0.999 * self.second + 0.001 * gradient**2
         first, second = self.first / (1 - 0.9**self.steps), self.second / (1 - 0.999**self.steps)
-        self.value = self.value - self.rate * first / (np.sqrt(second) + 1e-8)
+        shrunk = self.value * (1 - self.rate * self.decay)
+        self.value = shrunk - self.rate * first / (np.sqrt(second) + 1e-8)
 
 
 def clipped(gradient: np.ndarray, bound: float | None) -> np.ndarray:

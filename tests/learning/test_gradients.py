@@ -9,19 +9,17 @@ import pytest
 from offdyn.learning import sac as core
 from offdyn.learning.networks import Trained
 from offdyn.learning.sac import Agent, Sac
-from offdyn.methods import par, par_b
-from offdyn.methods.parts import encoders
-from offdyn.methods.parts.encoders import Hyper, Networks
+from offdyn.methods import par
+from offdyn.methods.par import Hyper, Networks
 from offdyn.types import Batch
 
 from ..probes import small_spec
-from .in_numpy import central_difference, flat, flat_twins, parameters, slope
+from .in_numpy import central_difference, flat, flat_stack, slope
 from .twin import Formulas
 
 SPEC = small_spec(observation_size=2, action_size=1)
 SAC = Sac(actor_widths=(4, 3), critic_widths=(4, 3), critic_layer_norm=True)
-HYPER = Hyper(encoder_widths=(4, 3), code_size=3)
-FILES = {"par": par, "par-b": par_b}
+HYPERS = {name: Hyper(encoder_widths=(4, 3), code_size=3, objective=name) for name in ("par", "par-b")}
 
 
 def draw(seed: int, *shape: int) -> np.ndarray:
@@ -43,46 +41,45 @@ def agree(ours: object, loss: object, vector: np.ndarray) -> None:
 
 
 def test_critic_gradient():
-    critics, y = draw(5, 2, core.critic_layout(SAC, SPEC).length), draw(6, 6)
     maths = Formulas(SPEC, SAC)
+    critics, y = draw(5, 2, maths.critic.length), draw(6, 6)
     with jax.enable_x64(True):
         gradient = jax.jit(jax.grad(lambda networks: core.critic_loss(networks, batch(), y, SAC, SPEC)[0]))
-        ours = flat_twins(gradient(parameters(critics, maths.critic_sizes, layer_norm=True)))
+        ours = flat_stack(gradient(maths.critic.parameters(critics)))
     agree(ours, lambda v: maths.critic_loss(v, batch(), y), critics)
 
 
 def test_actor_gradient_passes_through_the_action_into_log_probability_and_value():
     sac = dataclasses.replace(SAC, temperature=0.3)
-    actor, critics = draw(7, core.actor_layout(sac, SPEC).length), draw(8, 2, core.critic_layout(sac, SPEC).length)
-    maths, s = Formulas(SPEC, sac), batch().observation
-    twins = Trained(parameters(critics, maths.critic_sizes, layer_norm=True), None)
+    maths, rows = Formulas(SPEC, sac), batch()
+    actor, critics = draw(7, maths.actor.length), draw(8, 2, maths.critic.length)
     with jax.enable_x64(True):
         key = jax.random.key(0)
         noise = np.asarray(jax.random.normal(key, (6, 1)))
-        agent = Agent(None, twins, None, Trained(np.log(0.3), None))
-        gradient = jax.jit(jax.grad(lambda network: core.actor_loss(network, agent, s, key, sac, SPEC)[0]))
-        ours = flat(gradient(parameters(actor, maths.actor_sizes)))
-    agree(ours, lambda v: maths.actor_loss(v, critics, 0.3, s, noise), actor)
+        agent = Agent(None, Trained(maths.critic.parameters(critics), None), None, Trained(np.log(0.3), None))
+        gradient = jax.jit(jax.grad(lambda network: core.actor_loss(network, agent, rows, key, sac, SPEC)[0]))
+        ours = flat(gradient(maths.actor.parameters(actor)))
+    agree(ours, lambda v: maths.actor_loss(v, critics, 0.3, rows.observation, noise), actor)
 
 
-def encoder_gradient(method: str, vector: np.ndarray, hyper: Hyper = HYPER) -> np.ndarray:
-    file, maths = FILES[method], Formulas(SPEC, SAC, hyper, method)
-    pair = file.layouts(hyper, SPEC)
-    f, g = np.split(vector, (pair.state.length,))
-    networks = Networks(parameters(f, maths.f_sizes), parameters(g, maths.g_sizes))
+def encoder_gradient(method: str, vector: np.ndarray, hyper: Hyper | None = None) -> np.ndarray:
+    hyper = HYPERS[method] if hyper is None else hyper
+    maths = Formulas(SPEC, SAC, hyper, method)
+    f, g = np.split(vector, [maths.f.length])
+    networks = Networks(maths.f.parameters(f), maths.g.parameters(g))
     with jax.enable_x64(True):
-        gradient = jax.grad(lambda networks: encoders.deviation(*file.predict(networks, batch(), hyper, pair)).mean())
+        gradient = jax.grad(lambda networks: par.deviation(networks, batch(), hyper, SPEC).mean())
         return flat(jax.tree.leaves(jax.jit(gradient)(networks)))
 
 
 def encoder_vector(method: str) -> np.ndarray:
-    pair = FILES[method].layouts(HYPER, SPEC)
-    return draw(9, pair.state.length + pair.prediction.length)
+    maths = Formulas(SPEC, SAC, HYPERS[method], method)
+    return draw(9, maths.f.length + maths.g.length)
 
 
 def test_par_sends_no_gradient_into_the_next_states_code():
     vector = encoder_vector("par")
-    maths = Formulas(SPEC, SAC, HYPER, "par")
+    maths = Formulas(SPEC, SAC, HYPERS["par"], "par")
     ours = encoder_gradient("par", vector)
     agree(ours, lambda v: maths.encoder_loss(v, batch(), aim=vector), vector)
     assert not np.allclose(ours, slope(lambda v: maths.encoder_loss(v, batch()), vector), rtol=0.01)
@@ -90,16 +87,15 @@ def test_par_sends_no_gradient_into_the_next_states_code():
 
 def test_par_b_sends_its_gradient_into_the_next_states_code_and_nowhere_else_in_f():
     vector = encoder_vector("par-b")
-    maths = Formulas(SPEC, SAC, HYPER, "par-b")
+    maths = Formulas(SPEC, SAC, HYPERS["par-b"], "par-b")
     ours = encoder_gradient("par-b", vector)
     agree(ours, lambda v: maths.encoder_loss(v, batch()), vector)
-    length = par_b.layouts(HYPER, SPEC).state.length
-    assert np.abs(ours[:length]).max() > 1e-3  # all of it through f(s'): g sees the state itself
+    assert np.abs(ours[: maths.f.length]).max() > 1e-3  # all of it through f(s'): g sees the state itself
 
 
-@pytest.mark.parametrize("method", FILES)
+@pytest.mark.parametrize("method", HYPERS)
 def test_encoder_gradients_as_printed_without_normalisation_and_with_relu(method):
-    hyper = dataclasses.replace(HYPER, encoder_activation="relu", normalise_code=False)
+    hyper = dataclasses.replace(HYPERS[method], encoder_activation="relu", normalise_code=False)
     vector = encoder_vector(method)
     maths = Formulas(SPEC, SAC, hyper, method)
     aim = vector if method == "par" else None

@@ -13,16 +13,24 @@ from offdyn.learning.sac import Agent, Sac
 from offdyn.types import Batch, Spec
 
 from ..probes import small_spec
-from .in_numpy import flat, flat_twins, parameters
+from .in_numpy import flat, flat_stack
 from .twin import Formulas
 
 SPEC = small_spec(observation_size=4, action_size=3)
 SMALL = Sac(actor_widths=(7, 6), critic_widths=(6, 7), temperature=0.3, discount=0.9)
+SIMBA = dataclasses.replace(SMALL, backbone="simba", actor_widths=(5,), critic_widths=(4, 4), domain_input="flag")
+ENSEMBLE = dataclasses.replace(
+    SMALL, backbone="ensemble", critics=10, backup_critics=2, actor_value="mean", domain_input="embedding"
+)
 CHOICES = {
     "as is": SMALL,
     "LayerNorm in the critic": dataclasses.replace(SMALL, critic_layer_norm=True),
     "no entropy in the backup": dataclasses.replace(SMALL, entropy_in_backup=False),
     "narrow log-std": dataclasses.replace(SMALL, log_std_low=-0.1, log_std_high=0.1),
+    "flag": dataclasses.replace(SMALL, domain_input="flag"),
+    "simba": dataclasses.replace(SIMBA, domain_input="none"),
+    "simba, flag": SIMBA,
+    "ensemble, embedding": ENSEMBLE,
 }
 act = jax.jit(core.act, static_argnames="spec")
 backup = jax.jit(core.backup, static_argnames="spec")
@@ -33,14 +41,11 @@ every_choice = pytest.mark.parametrize("sac", CHOICES.values(), ids=CHOICES)
 
 def random_agent(sac: Sac, seed: int = 0, size: float = 0.6) -> Agent:
     """Networks with all entries random, the LayerNorm's included, and target critics unlike the critics."""
-    generator = np.random.default_rng(seed)
-    maths = Formulas(SPEC, sac)
-    actor = size * generator.normal(size=core.actor_layout(sac, SPEC).length)
-    critics = size * generator.normal(size=(2, 2, core.critic_layout(sac, SPEC).length))
-    critic, target = (parameters(c, maths.critic_sizes, sac.critic_layer_norm) for c in critics)
-    return Agent(
-        Trained(parameters(actor, maths.actor_sizes), None), Trained(critic, None), target, Trained(np.log(0.3), None)
-    )
+    generator, maths = np.random.default_rng(seed), Formulas(SPEC, sac)
+    actor = maths.actor.parameters(size * generator.normal(size=maths.actor.length))
+    vectors = size * generator.normal(size=(2, sac.critics, maths.critic.length))
+    critic, target = map(maths.critic.parameters, vectors)
+    return Agent(Trained(actor, None), Trained(critic, None), target, Trained(np.log(0.3), None))
 
 
 def random_batch(rows: int = 40, seed: int = 1) -> Batch:
@@ -53,6 +58,7 @@ def random_batch(rows: int = 40, seed: int = 1) -> Batch:
         next_observation=generator.normal(size=(rows, s)),
         terminated=(generator.random(rows) < 0.3).astype(float),
         weight=generator.uniform(0, 2, rows) * (generator.random(rows) < 0.8),
+        domain=np.arange(rows) % 2.0,
     )
 
 
@@ -64,17 +70,18 @@ def close(ours: object, expected: object) -> None:
 def test_log_probability_of_a_sample_is_the_squashed_gaussians(sac):
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(5)
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
-    action, log_pi = Formulas(SPEC, sac).policy(flat(agent.actor.value), batch.observation, noise)
-    ours = act(agent.actor.value, batch.observation, key, sac, SPEC)
+    action, log_pi = Formulas(SPEC, sac).policy(flat(agent.actor.value), batch.observation, noise, batch.domain)
+    ours = act(agent.actor.value, batch.observation, key, sac, SPEC, batch.domain)
     close(ours[0], action)
     close(ours[1], log_pi)
 
 
 def constant_actor(mean: float, log_std: float, sac: Sac = SMALL, spec: Spec = SPEC) -> tuple[np.ndarray, ...]:
     """An actor that gives the same Gaussian in every state."""
-    vector = np.zeros(core.actor_layout(sac, spec).length, np.float32)
+    network = Formulas(spec, sac).actor
+    vector = np.zeros(network.length, np.float32)
     vector[-2 * spec.action_size :] = np.repeat((mean, log_std), spec.action_size)
-    return parameters(vector, Formulas(spec, sac).actor_sizes)
+    return network.parameters(vector)
 
 
 @pytest.mark.parametrize("mean", [-15.0, 6.0, 40.0])
@@ -120,11 +127,10 @@ def test_without_a_key_the_action_is_the_squashed_mean():
 
 
 @every_choice
-def test_backup_is_reward_plus_discounted_smaller_target_value_with_its_entropy(sac):
+def test_backup_is_reward_plus_discounted_smallest_target_value_with_its_entropy(sac):
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(6)
-    noise = np.asarray(jax.random.normal(key, (40, 3)), float)
-    arrays = flat(agent.actor.value), flat_twins(agent.target_critic)
-    close(backup(agent, batch, key, sac, SPEC), Formulas(SPEC, sac).backup(*arrays, 0.3, batch, noise))
+    maths, arrays = Formulas(SPEC, sac), (flat(agent.actor.value), flat_stack(agent.target_critic))
+    close(backup(agent, batch, key, sac, SPEC), maths.backup(*arrays, 0.3, batch, maths.draws(key, 40)))
 
 
 def test_a_terminated_row_is_worth_its_reward_alone():
@@ -137,13 +143,13 @@ def test_a_terminated_row_is_worth_its_reward_alone():
 
 
 @every_choice
-def test_critic_loss_is_the_sum_of_the_twins_weighted_mean_squares(sac):
+def test_critic_loss_is_the_sum_of_the_critics_weighted_mean_squares(sac):
     agent, batch = random_agent(sac), random_batch()
     y = np.random.default_rng(3).normal(size=40)
     ours, mean = critic_loss(agent.critic.value, batch, y, sac, SPEC)
-    maths, critics = Formulas(SPEC, sac), flat_twins(agent.critic.value)
+    maths, critics = Formulas(SPEC, sac), flat_stack(agent.critic.value)
     close(ours, maths.critic_loss(critics, batch, y))
-    close(mean, np.mean(maths.twins(critics, batch.observation, batch.action)))
+    close(mean, np.mean(maths.values(critics, batch.observation, batch.action, batch.domain)))
 
 
 def test_rows_of_weight_zero_count_in_the_mean_but_not_in_the_loss():
@@ -155,14 +161,14 @@ def test_rows_of_weight_zero_count_in_the_mean_but_not_in_the_loss():
 
 
 @every_choice
-def test_actor_loss_is_the_mean_of_temperature_times_log_probability_minus_the_smaller_value(sac):
+def test_actor_loss_is_the_mean_of_temperature_times_log_probability_minus_the_value(sac):
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(7)
     noise = np.asarray(jax.random.normal(key, (40, 3)), float)
     maths = Formulas(SPEC, sac)
-    actor, critics = flat(agent.actor.value), flat_twins(agent.critic.value)
-    ours, policy = actor_loss(agent.actor.value, agent, batch.observation, key, sac, SPEC)
-    close(ours, maths.actor_loss(actor, critics, 0.3, batch.observation, noise))
-    action, log_pi = maths.policy(actor, batch.observation, noise)
+    actor, critics = flat(agent.actor.value), flat_stack(agent.critic.value)
+    ours, policy = actor_loss(agent.actor.value, agent, batch, key, sac, SPEC)
+    close(ours, maths.actor_loss(actor, critics, 0.3, batch.observation, noise, batch.domain))
+    action, log_pi = maths.policy(actor, batch.observation, noise, batch.domain)
     close(policy.action, action)
     close(policy.log_probability, log_pi)
-    close(policy.value, np.minimum(*maths.twins(critics, batch.observation, action)))
+    close(policy.value, maths.climbed(critics, batch.observation, action, batch.domain))

@@ -11,13 +11,14 @@ import pytest
 from offdyn.data.replay import Replay
 from offdyn.experiments.config import RunConfig
 from offdyn.learning import sac as core
-from offdyn.learning.networks import Layout, fresh
+from offdyn.learning.networks import fresh
 from offdyn.learning.sac import Agent
-from offdyn.methods.parts.encoders import Encoders, Networks, Slow
+from offdyn.methods.par import Encoders, Networks
 from offdyn.methods.recipes import METHODS
+from offdyn.types import SOURCE, TARGET
 
 from ..probes import HALF_FLIPPED, random_rows, short_run
-from .in_numpy import flat, flat_twins, parameters
+from .in_numpy import Net, flat, flat_stack
 from .twin import Formulas, Twin
 
 SPEC = HALF_FLIPPED.spec
@@ -32,6 +33,7 @@ def small(method: str, preset: str = "paper", **settings: Any) -> RunConfig:
     return short_run(HALF_FLIPPED, method, preset, **quick | settings)
 
 
+TEMPERED = {"temperature_learning_rate": 0.1}
 # What runs, and the numbers of its updates.
 CASES: dict[str, tuple[RunConfig, range]] = {
     "par paper": (small("par", penalty=2.0), range(5)),
@@ -46,23 +48,28 @@ CASES: dict[str, tuple[RunConfig, range]] = {
         small("sac", critic_layer_norm=True, entropy_in_backup=False, tune_temperature=True, target_entropy=0.7),
         range(4),
     ),
+    # The decay is large enough to show.
+    "simba, flag": (small("sac", backbone="simba", domain_input="flag", weight_decay=0.5, **TEMPERED), range(4)),
+    "ensemble, embedding": (
+        small("sac", backbone="ensemble", domain_input="embedding", actor_interval=2, **TEMPERED),
+        range(3),
+    ),
 }
 
 
 def first_networks(maths: Formulas) -> tuple[Agent, Any]:
     """Random in float64, the LayerNorm's arrays too, with target critics away from the critics."""
-    generator, norm = np.random.default_rng(7), maths.sac.critic_layer_norm
+    generator, count = np.random.default_rng(7), maths.sac.critics
 
-    def draw(sizes: tuple[int, ...], layer_norm: bool = False, twins: bool = False) -> Any:
-        vector = generator.normal(0.0, 0.5, (2, Layout(sizes, 1, layer_norm).length))
-        return jax.tree.map(jnp.asarray, parameters(vector if twins else vector[0], sizes, layer_norm))
+    def draw(net: Net, *count: int) -> Any:
+        return jax.tree.map(jnp.asarray, net.parameters(generator.normal(0.0, 0.5, (*count, net.length))))
 
-    actor, critic, target = draw(maths.actor_sizes), *(draw(maths.critic_sizes, norm, twins=True) for _ in "12")
+    actor, critic, target = draw(maths.actor), *(draw(maths.critic, count) for _ in "12")
     agent = Agent(fresh(actor), fresh(critic), target, fresh(jnp.log(maths.sac.temperature)))
     if maths.method == "sac":
         return agent, ()
-    networks = Networks(draw(maths.f_sizes), draw(maths.g_sizes))
-    return agent, Encoders(fresh(networks), Slow(networks, jnp.zeros(())) if maths.hyper.slow_encoder else None)
+    networks = Networks(draw(maths.f), draw(maths.g))
+    return agent, Encoders(fresh(networks), networks if maths.hyper.slow_encoder else None)
 
 
 def run_both(config: RunConfig, steps: range) -> list[tuple[dict[str, np.ndarray], Any, dict[str, np.ndarray]]]:
@@ -70,7 +77,10 @@ def run_both(config: RunConfig, steps: range) -> list[tuple[dict[str, np.ndarray
     method, sac, hyper = METHODS[config.recipe.method.name], config.sac, config.hyper
     source, target = (random_rows(HALF_FLIPPED, role, 30, seed=3).astype(float) for role in ("source", "target"))
     source[::4, -1] = 1.0  # some rows that end
-    replays = [Replay(jnp.asarray(rows), jnp.asarray(30), SPEC, None) for rows in (source, target)]
+    replays = [
+        Replay(jnp.asarray(rows), jnp.asarray(30), SPEC, None, domain)
+        for rows, domain in ((source, SOURCE), (target, TARGET))
+    ]
 
     @jax.jit
     def update(agent: Any, learned: Any, sac: Any, hyper: Any, key: jax.Array, step: jax.Array) -> Any:
@@ -86,13 +96,13 @@ def run_both(config: RunConfig, steps: range) -> list[tuple[dict[str, np.ndarray
         key = jax.random.fold_in(jax.random.key(11), step)
         agent, learned, notes = update(agent, learned, sac, hyper, key, step)
         twin.update(key, step)
-        ours = {"actor": flat(agent.actor.value), "critic": flat_twins(agent.critic.value)}
-        ours |= {"target": flat_twins(agent.target_critic), "temperature": np.asarray(agent.log_temperature.value)}
+        ours = {"actor": flat(agent.actor.value), "critic": flat_stack(agent.critic.value)}
+        ours |= {"target": flat_stack(agent.target_critic), "temperature": np.asarray(agent.log_temperature.value)}
         theirs = {"actor": twin.actor.value, "critic": twin.critic.value, "target": twin.target_critic}
         theirs |= {"temperature": twin.log_temperature.value, "penalty": twin.penalties}
         if method.name != "sac":
             ours["encoders"], theirs["encoders"] = flat(jax.tree.leaves(learned.live.value)), twin.encoders.value
-            ours["slow"] = None if learned.slow is None else flat(jax.tree.leaves(learned.measuring))
+            ours["slow"] = None if learned.slow is None else flat(jax.tree.leaves(learned.slow))
             theirs["slow"] = twin.slow
         seen.append((ours, notes, theirs))
     return seen

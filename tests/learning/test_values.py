@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ..probes import CHAIN, ENDLESS, ONE_STEP, learn, one_step_reward, programs_of, random_rows, short_run
-from .in_numpy import flat, flat_twins
+from .in_numpy import flat, flat_stack, least
 from .twin import Formulas
 
 DISCOUNT = 0.6
@@ -18,11 +18,11 @@ class Learned:
 
     def __init__(self, lanes, lane: int) -> None:
         self.maths = Formulas(ONE_STEP.spec, lanes.sac)
-        self.critic = flat_twins([array[lane] for array in lanes.agent.critic.value])
+        self.critic = flat_stack([array[lane] for array in lanes.agent.critic.value])
         self.actor = flat([array[lane] for array in lanes.agent.actor.value])
 
     def value(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
-        return np.minimum(*self.maths.twins(self.critic, state, action))
+        return least(self.maths.values(self.critic, state, action))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The losses and one whole update in NumPy, written from the paper's and SAC's formulas.
 
-Only the random draws are taken from JAX: which rows an update samples and the noise of its actions.
+Only the random draws are taken from JAX: which transitions an update samples, the noise of its actions and which
+critics make its backup.
 """
 
 from typing import Any
@@ -12,17 +13,14 @@ from offdyn.learning.sac import hook_key
 from offdyn.types import Batch, Spec
 
 from .in_numpy import (
-    ACTIVATION,
     Adam,
+    Net,
     average_l1,
     clipped,
     flat,
-    flat_twins,
-    forward,
-    network,
-    q,
+    flat_stack,
+    least,
     slope,
-    smaller,
     squashed_sample,
 )
 
@@ -33,51 +31,73 @@ class Formulas:
     def __init__(self, spec: Spec, sac: Any, hyper: Any = None, method: str = "sac") -> None:
         self.spec, self.sac, self.hyper, self.method = spec, sac, hyper, method
         s, a = spec.observation_size, spec.action_size
-        self.actor_sizes = (s, *sac.actor_widths, 2 * a)
-        self.critic_sizes = (s + a, *sac.critic_widths, 1)
+        blocks, seen = sac.backbone == "simba", sac.domain_input
+        norm = "before" if sac.backbone == "ensemble" else "after" if sac.critic_layer_norm else "none"
+        self.actor = Net((s, *sac.actor_widths, 2 * a), blocks=blocks, domain=seen)
+        self.critic = Net((s + a, *sac.critic_widths, 1), norm, blocks=blocks, domain=seen)
         if method != "sac":
-            self.f_sizes = (s, *hyper.encoder_widths, hyper.code_size)
-            self.g_sizes = ({"par": hyper.code_size, "par-b": s}[method] + a, *hyper.encoder_widths, hyper.code_size)
+            sees = {"par": hyper.code_size, "par-b": s}[method]
+            self.f = Net((s, *hyper.encoder_widths, hyper.code_size), activation=hyper.encoder_activation)
+            self.g = Net((sees + a, *hyper.encoder_widths, hyper.code_size), activation=hyper.encoder_activation)
 
-    def policy(self, actor: np.ndarray, s: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        sac = self.sac
-        return squashed_sample(network(actor, self.actor_sizes), s, noise, sac.log_std_low, sac.log_std_high)
+    def policy(
+        self, actor: np.ndarray, s: np.ndarray, noise: np.ndarray, domain: Any = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return squashed_sample(self.actor.apply(actor, s, domain), noise, self.sac.log_std_low, self.sac.log_std_high)
 
-    def twins(self, critics: np.ndarray, s: np.ndarray, a: np.ndarray) -> list[np.ndarray]:
-        return [q(network(c, self.critic_sizes, self.sac.critic_layer_norm), s, a) for c in critics]
+    def values(self, critics: np.ndarray, s: np.ndarray, a: np.ndarray, domain: Any = 0.0) -> list[np.ndarray]:
+        """Of each critic."""
+        return [self.critic.apply(critic, np.hstack((s, a)), domain)[:, 0] for critic in critics]
 
-    def backup(self, actor: Any, targets: Any, temperature: float, rows: Batch, noise: np.ndarray) -> np.ndarray:
-        action, log_pi = self.policy(actor, rows.next_observation, noise)
-        value = smaller(*self.twins(targets, rows.next_observation, action))
+    def draws(self, key: jax.Array, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """The noise of a backup's actions, and the critics it takes the minimum of; None: all."""
+        chosen = None
+        if self.sac.backup_critics is not None:
+            key, draw = jax.random.split(key)
+            chosen = jax.random.choice(draw, self.sac.critics, (self.sac.backup_critics,), replace=False)
+        noise = jax.random.normal(key, (rows, self.spec.action_size))
+        return np.asarray(noise, float), None if chosen is None else np.asarray(chosen)
+
+    def backup(self, actor: Any, targets: Any, temperature: float, rows: Batch, draws: Any) -> np.ndarray:
+        noise, chosen = draws
+        action, log_pi = self.policy(actor, rows.next_observation, noise, rows.domain)
+        targets = targets if chosen is None else targets[chosen]
+        value = least(self.values(targets, rows.next_observation, action, rows.domain))
         if self.sac.entropy_in_backup:
             value = value - temperature * log_pi
         return np.where(rows.terminated > 0.5, rows.reward, rows.reward + self.sac.discount * value)
 
     def critic_loss(self, critics: np.ndarray, rows: Batch, y: np.ndarray) -> np.ndarray:
-        one, two = self.twins(critics, rows.observation, rows.action)
-        return np.mean(rows.weight * (one - y) ** 2) + np.mean(rows.weight * (two - y) ** 2)
+        every = self.values(critics, rows.observation, rows.action, rows.domain)
+        return sum(np.mean(rows.weight * (value - y) ** 2) for value in every)
 
-    def actor_loss(self, actor: Any, critics: Any, temperature: float, s: np.ndarray, noise: np.ndarray) -> Any:
-        action, log_pi = self.policy(actor, s, noise)
-        return np.mean(temperature * log_pi - smaller(*self.twins(critics, s, action)))
+    def climbed(self, critics: np.ndarray, s: np.ndarray, action: np.ndarray, domain: Any = 0.0) -> np.ndarray:
+        """[n]: what the actor climbs."""
+        every = self.values(critics, s, action, domain)
+        return least(every) if self.sac.actor_value == "min" else sum(every) / len(every)
+
+    def actor_loss(
+        self, actor: Any, critics: Any, temperature: float, s: np.ndarray, noise: np.ndarray, domain: Any = 0.0
+    ) -> Any:
+        action, log_pi = self.policy(actor, s, noise, domain)
+        return np.mean(temperature * log_pi - self.climbed(critics, s, action, domain))
 
     def temperature_loss(self, log_temperature: np.ndarray, log_pi: np.ndarray) -> np.ndarray:
         """Zero slope where the entropy is the wanted one."""
-        wanted = -self.spec.action_size if self.sac.target_entropy is None else self.sac.target_entropy
+        sac = self.sac
+        wanted = sac.entropy_per_action * self.spec.action_size if sac.target_entropy is None else sac.target_entropy
         return np.mean(-log_temperature * (log_pi + wanted))
 
     def code(self, f: np.ndarray, s: np.ndarray) -> np.ndarray:
-        z = forward(network(f, self.f_sizes), s, ACTIVATION[self.hyper.encoder_activation])
+        z = self.f.apply(f, s)
         return average_l1(z) if self.hyper.normalise_code else z
 
     def errors(self, encoders: np.ndarray, rows: Batch, aim: np.ndarray | None = None) -> np.ndarray:
         """[n, code]: predicted minus actual code; `aim` holds the encoders that code the next state."""
-        length = sum((i + 1) * o for i, o in zip(self.f_sizes[:-1], self.f_sizes[1:], strict=True))
-        f, g = encoders[:length], encoders[length:]
+        f, g = np.split(encoders, [self.f.length])
         now = self.code(f, rows.observation) if self.method == "par" else rows.observation
-        activation = ACTIVATION[self.hyper.encoder_activation]
-        predicted = forward(network(g, self.g_sizes), np.hstack((now, rows.action)), activation)
-        return predicted - self.code((encoders if aim is None else aim)[:length], rows.next_observation)
+        predicted = self.g.apply(g, np.hstack((now, rows.action)))
+        return predicted - self.code((encoders if aim is None else aim)[: self.f.length], rows.next_observation)
 
     def encoder_loss(self, encoders: np.ndarray, rows: Batch, aim: np.ndarray | None = None) -> np.ndarray:
         """PAR's aim is frozen: a copy of the encoders; PAR-B's is not."""
@@ -93,10 +113,17 @@ class Twin:
 
     def __init__(self, formulas: Formulas, agent: Any, learned: Any, source: Any, target: Any) -> None:
         self.formulas, sac, hyper = formulas, formulas.sac, formulas.hyper
-        self.replays = [Batch(*map(np.asarray, replay.view(replay.rows))) for replay in (source, target)]
-        self.actor = Adam(flat(agent.actor.value), sac.actor_learning_rate)
-        self.critic = Adam(flat_twins(agent.critic.value), sac.critic_learning_rate)
-        self.target_critic = flat_twins(agent.target_critic)
+        columns = [replay.view(replay.rows)._asdict() for replay in (source, target)]
+        self.replays = [
+            Batch(
+                **{name: np.asarray(column) for name, column in each.items()}
+                | {"domain": np.full(len(each["reward"]), d)}
+            )
+            for each, d in zip(columns, (1.0, 0.0), strict=True)
+        ]
+        self.actor = Adam(flat(agent.actor.value), sac.actor_learning_rate, sac.weight_decay)
+        self.critic = Adam(flat_stack(agent.critic.value), sac.critic_learning_rate, sac.weight_decay)
+        self.target_critic = flat_stack(agent.target_critic)
         self.log_temperature = Adam(agent.log_temperature.value, sac.temperature_learning_rate)
         if formulas.method != "sac":
             self.encoders = Adam(flat(jax.tree.leaves(learned.live.value)), hyper.encoder_learning_rate)
@@ -121,12 +148,15 @@ class Twin:
             self.penalties = hyper.penalty * maths.deviation(measuring, source)
             source = source._replace(reward=source.reward - self.penalties)
         rows = Batch(*map(np.concatenate, zip(source, target, strict=True)))
-        shape = (len(rows.reward), maths.spec.action_size)
+        count = len(rows.reward)
 
-        noise = np.asarray(jax.random.normal(hook_key(key, "backup"), shape))
         temperature = np.exp(self.log_temperature.value)
-        y = maths.backup(self.actor.value, self.target_critic, temperature, rows, noise)
-        gradient = slope(lambda v: maths.critic_loss(v, rows, y), self.critic.value)
+        draws = maths.draws(hook_key(key, "backup"), count)
+        y = maths.backup(self.actor.value, self.target_critic, temperature, rows, draws)
+        # A critic's part of the loss is its own.
+        gradient = np.stack(
+            [slope(lambda v: maths.critic_loss(v[None], rows, y), critic) for critic in self.critic.value]
+        )
         self.critic.step(clipped(gradient, sac.gradient_clip))
         self.target_critic = (1 - sac.target_rate) * self.target_critic + sac.target_rate * self.critic.value
         if maths.method != "sac":
@@ -134,11 +164,10 @@ class Twin:
 
         if step % sac.actor_interval:
             return
-        noise = np.asarray(jax.random.normal(hook_key(key, "actor"), shape))
-        _, log_pi = maths.policy(self.actor.value, rows.observation, noise)
-        gradient = slope(
-            lambda v: maths.actor_loss(v, self.critic.value, temperature, rows.observation, noise), self.actor.value
-        )
+        noise = np.asarray(jax.random.normal(hook_key(key, "actor"), (count, maths.spec.action_size)))
+        critics, states, domain = self.critic.value, rows.observation, rows.domain
+        _, log_pi = maths.policy(self.actor.value, states, noise, domain)
+        gradient = slope(lambda v: maths.actor_loss(v, critics, temperature, states, noise, domain), self.actor.value)
         self.actor.step(clipped(gradient, sac.gradient_clip))
         if sac.tune_temperature:
             self.log_temperature.step(slope(lambda v: maths.temperature_loss(v, log_pi), self.log_temperature.value))
