@@ -1,6 +1,6 @@
 """Memory and time of PAR's updates against lanes, replay size and network width: a table and a figure.
 
-    python benchmarks/scale.py [--quick] [--out results/speed]
+    python benchmarks/scale.py [--quick] [--out scale]
 
 writes scale-DEVICE.json, .md and .png. Memory is that of all devices together: what stays there (networks with their
 optimisers, replays) and what an update needs besides, as the compiler states it. Time is the fastest of some ticks.
@@ -130,7 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few and small points, for a machine without a GPU")
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=Path("results/speed"))
+    parser.add_argument("--out", type=Path, default=Path("scale"))
     asked = parser.parse_args()
     offer_every_core()
     # Empty at first, so that the times to compile are those of a first start; asking for memory then costs no second.
