@@ -219,7 +219,7 @@ def test_findings_name_the_very_rows():
 def test_next_observations_that_were_rolled_are_told_from_shuffled_ones_and_from_another_body():
     (found,) = diagnose_dataset(rolled(-1))
     assert (found.name, found.first) == ("rolled-next-observations", (0, 1, 2, 3, 4))
-    assert "most were seen 2 rows later" in found.what
+    assert "most were seen 2 transitions later" in found.what
     (found,) = diagnose_dataset(rolled(1))
     assert (found.name, found.fatal) == ("constant-rows", True)
     observations = with_columns(cheetah(), next_observation=np.roll(cheetah().observation, -1, axis=0))

@@ -18,11 +18,11 @@ BEYOND = 3.0
 
 
 def check_rolled(subject: Subject) -> Iterator[Finding]:
-    """Of a row's own observation in the place of the next one `constant-rows` tells."""
+    """Where the next observation is the step's own one, `constant-rows` tells."""
     if subject.rolled:
         some = np.flatnonzero(subject.unfollowed)
-        where = f"{abs(subject.rolled)} rows {'later' if subject.rolled > 0 else 'earlier'}"
-        said = f"{len(some)} next observations are not the following row's; most were seen {where}"
+        where = f"{abs(subject.rolled)} transitions {'later' if subject.rolled > 0 else 'earlier'}"
+        said = f"{len(some)} next observations are not what the following transition saw; most were seen {where}"
         yield found("rolled-next-observations", True, said, some)
 
 
@@ -31,7 +31,7 @@ def check_successors(subject: Subject, replayed: Replayed | None) -> Iterator[Fi
     reading = rows.card.get("reading") or {}
     if subject.shuffled:
         some = np.flatnonzero(subject.unfollowed)
-        said = f"{len(some)} of {len(rows)} next observations are not what the following row saw"
+        said = f"{len(some)} of {len(rows)} next observations are not what the following transition saw"
         yield found("shuffled-rows", False, said, some)
         return
     torn = torn_rows(subject, replayed)

@@ -43,19 +43,20 @@ class Report:
 
 def examine(wanted: str, robot: str | None = None, target: str | None = None) -> Report:
     """Look at a file, a dataset's name, or a task; `target` is the task or environment that a dataset is for."""
+    goal = None if target is None else pairs.meant(target)
     if wanted.endswith((".yaml", ".yml")):
-        return _of_pair(pairs.find(wanted), wanted, target)
+        return _of_pair(pairs.find(wanted), wanted, goal)
     if not (wanted.startswith("minari:") or Path(wanted).expanduser().exists()):
         try:
             pair = pairs.find(wanted)
         except OffdynError as no_task:
             near = str(no_task).split(" (known")[0]
-            return _of_data(wanted, robot, target, f"; {near}: `offdyn list` prints all tasks")
-        return _of_pair(pair, wanted, target)
-    return _of_data(wanted, robot, target)
+            return _of_data(wanted, robot, goal, f"; {near}: `offdyn list` prints all tasks")
+        return _of_pair(pair, wanted, goal)
+    return _of_data(wanted, robot, goal)
 
 
-def _of_data(wanted: str, robot: str | None, target: str | None, no_task: str = "") -> Report:
+def _of_data(wanted: str, robot: str | None, target: pairs.Pair | None, no_task: str = "") -> Report:
     try:
         dataset, findings = diagnose(wanted, robot, target)
     except OffdynError as error:
@@ -63,7 +64,7 @@ def _of_data(wanted: str, robot: str | None, target: str | None, no_task: str = 
     return Report(wanted, "dataset", {} if dataset is None else _facts(dataset), findings)
 
 
-def _of_pair(pair: pairs.Pair, wanted: str, target: str | None) -> Report:
+def _of_pair(pair: pairs.Pair, wanted: str, target: pairs.Pair | None) -> Report:
     if target is not None:
         raise OffdynError(f"{wanted} is a task; --target says what a dataset is for: leave one of the two out")
     apart, findings = examine_pair(pair)
