@@ -49,6 +49,23 @@ def estimate(
     value = statistic(tasks)
     if fewest_runs(tasks) < FEWEST_RUNS:
         return Estimate(value, None)
+    return Estimate(value, percentile_interval(_redrawn(tasks, statistic, seed, resamples), confidence))
+
+
+def difference(first: Scores, second: Scores, statistic: Callable[[Scores], Numbers] = iqm) -> Estimate:
+    """How far the first is above the second; their runs are redrawn independently."""
+    ours, theirs = by_task(first), by_task(second)
+    value = statistic(ours) - statistic(theirs)
+    if min(fewest_runs(ours), fewest_runs(theirs)) < FEWEST_RUNS:
+        return Estimate(value, None)
+    drawn = _redrawn(ours, statistic, 0, RESAMPLES) - _redrawn(theirs, statistic, 1, RESAMPLES)
+    return Estimate(value, percentile_interval(drawn))
+
+
+def _redrawn(
+    tasks: dict[str, np.ndarray], statistic: Callable[[Scores], Numbers], seed: int, resamples: int
+) -> np.ndarray:
+    """[..., resamples] the statistic of runs redrawn within each task."""
     rng = np.random.default_rng(seed)
     sizes = {task: runs.shape[-1] for task, runs in tasks.items()}
     picks = {task: rng.integers(size, size=(resamples, size)) for task, size in sizes.items()}
@@ -57,7 +74,7 @@ def estimate(
         statistic({task: runs[..., picks[task][start : start + at_once]] for task, runs in tasks.items()})
         for start in range(0, resamples, at_once)
     ]
-    return Estimate(value, percentile_interval(np.concatenate(drawn, axis=-1), confidence))
+    return np.concatenate(drawn, axis=-1)
 
 
 def performance_profile(scores: Scores, thresholds: Any, **options: Any) -> Estimate:

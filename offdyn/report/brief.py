@@ -5,11 +5,11 @@ from typing import Any
 from . import published
 from .bootstrap import estimate
 from .cells import Cell, Comparison, Row
-from .parts import Part, par_first
-from .results import key, lead, lead_of, words_of
+from .parts import Part
+from .results import key, lead, lead_of, mean_of, words_of
 from .statistics import mean
 from .stuck import stuck_below, stuck_runs
-from .tables import DASH, Entry, Table, shown, shown_interval
+from .tables import DASH, Entry, Table, marked, shown, shown_interval
 
 CAPTION = (
     "Mean of the final returns with its 95 % bootstrap interval (of three or more runs), and n, the finished runs."
@@ -19,16 +19,14 @@ CAPTION = (
 def in_short(part: Part) -> Table:
     """Rows tasks, columns methods; what is published in the last columns."""
     comparison = part.comparison
-    labels = par_first(comparison)
+    labels = comparison.labels
     beside = {} if part.about else _published(comparison)
     rows, records = [], []
     for row in comparison.rows:
-        line = lead_of(row)
-        for label in labels:
-            cell = comparison.cell(row, label)
-            line.append(_entry(cell) if cell else Entry(DASH))
-            records += [_record(cell)] if cell else []
-        rows.append(line + [Entry(column[row], css="printed") for column in beside.values()])
+        cells = [comparison.cell(row, label) for label in labels]
+        records += [_record(cell) for cell in cells if cell]
+        line = marked([_entry(cell) if cell else Entry(DASH) for cell in cells], [mean_of(cell) for cell in cells])
+        rows.append(lead_of(row) + line + [Entry(column[row], css="printed") for column in beside.values()])
     return Table(
         f"{comparison.kind}-main{part.ending}", f"In short, {comparison.kind} source{part.about}", CAPTION,
         [*lead(comparison), *labels, *beside], rows, records, _notes(beside), words=words_of(comparison),

@@ -13,10 +13,10 @@ import numpy as np
 from . import published
 from .runs import ONLINE, Run
 
-# In the paper's order, PAR last.
+# The order of columns: PAR, then the others as in the paper.
 METHODS = (
-    "sac-tar", "sac-tar-10", "sac-tune", "sac-src", "sac", "cql-src", "cql-0", "cql+sac", "sac+bc", "h2o",
-    "darc", "darc-weight", "vgdf", "vgdf+bc", "par-b", "par",
+    "par", "par-b", "sac-tar", "sac-tar-10", "sac-tune", "sac-src", "sac", "cql-src", "cql-0", "cql+sac", "sac+bc",
+    "h2o", "darc", "darc-weight", "vgdf", "vgdf+bc",
 )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def labels(self) -> list[str]:
-        """Columns, in the paper's order of methods."""
+        """Columns in their one order."""
         of = {cell.label: cell for cell in self.cells}
 
         def order(label: str) -> tuple[Any, ...]:
@@ -168,8 +168,8 @@ def _labelled(cells: Sequence[Cell]) -> list[Cell]:
     differing: dict[str, set[str]] = defaultdict(set)
     for cell in cells:
         presets[cell.method].add(cell.preset)
-        rivals = [c for c in cells if (c.row, c.method, c.preset) == (cell.row, cell.method, cell.preset)]
-        differing[cell.method] |= differences(rivals)
+        alike = [c for c in cells if (c.row, c.method, c.preset) == (cell.row, cell.method, cell.preset)]
+        differing[cell.method] |= differences(alike)
     named = []
     for cell in cells:
         told = [f"preset {cell.preset}"] if len(presets[cell.method]) > 1 else []

@@ -1,22 +1,21 @@
-"""The figures: learning curves, final returns, the correction over time, parameter studies."""
+"""The figures below the tables: learning curves, final returns, the reward penalty, parameter studies."""
 
-import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .bootstrap import estimate, performance_profile
+from .bootstrap import Interval, estimate, performance_profile
 from .cells import Cell, Comparison, Row
 from .costs import drawable
-from .drawing import Figure, Panel, Style, styles
+from .drawing import Figure, Panel, Points, Series, Style, curves_panel, styles
 from .finals import finals
-from .parts import Part, looks, parts
+from .parts import Part, file_name, looks, parts
 from .results import shared_scores
 from .runs import Run
 from .statistics import mean
 from .studies import Study, studies
 
+RETURN, PENALTY = "target_return_mean", "penalty_mean"  # columns of a curve
 RESAMPLES = 1000  # of the bands, at every point of every curve
 FEW_COLUMNS = 4  # in a panel, up to which bands can be told from each other
 
@@ -37,26 +36,25 @@ def learning_curves(part: Part) -> Figure | None:
         "is in no mean. A level line without a curve: final return of a method that does not learn in the target."
     )
     title, unit = f"Learning curves{part.about}", "return in the target"
-    return _over_time(part, "target_return_mean", f"curves{part.ending}", title, unit, caption)
+    return _over_time(part, RETURN, f"curves{part.ending}", title, unit, caption)
 
 
 def corrections(comparison: Comparison) -> Figure | None:
-    """What a method deducts from the reward of source rows."""
-    caption = (
-        "Mean deduction from the reward of a source row; methods that deduct nothing are not shown. Lines as above."
-    )
-    title, unit = "The correction over time", "deducted per source row"
-    deducting = tuple(cell for cell in comparison.cells if any(map(_deducts, cell.runs)))
-    part = Part(comparison, Comparison(comparison.kind, deducting))
-    return _over_time(part, "penalty_mean", "correction", title, unit, caption)
+    """The reward penalty of a source transition over time."""
+    caption = "Mean penalty on the reward of a source transition, for the methods that have one. Lines as above."
+    title, unit = "Reward penalty over time", "reward penalty"
+    penalised = tuple(cell for cell in comparison.cells if any(map(_has_penalty, cell.runs)))
+    part = Part(comparison, Comparison(comparison.kind, penalised))
+    return _over_time(part, PENALTY, "correction", title, unit, caption, digits=3)
 
 
-def _deducts(run: Run) -> bool:
-    values = run.column("penalty_mean")
-    return bool(np.any(np.nan_to_num(values) != 0))
+def _has_penalty(run: Run) -> bool:
+    return bool(np.any(np.nan_to_num(run.column(PENALTY)) != 0))
 
 
-def _over_time(part: Part, column: str, name: str, title: str, unit: str, caption: str) -> Figure | None:
+def _over_time(
+    part: Part, column: str, name: str, title: str, unit: str, caption: str, digits: int = 0
+) -> Figure | None:
     look, kind = looks(part), part.comparison.kind
     panels, used = [], set[str]()
     for row in part.comparison.rows:
@@ -64,104 +62,100 @@ def _over_time(part: Part, column: str, name: str, title: str, unit: str, captio
         cells = [cell for cell in cells if any(len(run.column(column)) for run in cell.runs)]
         if cells:
             used |= {cell.label for cell in cells}
-            panels.append(Panel(row.name, _curves_on(cells, look, column, unit)))
+            panels.append(_panel(row.name, cells, look, column, unit, digits))
     legend = [style for label, style in look.items() if label in used]
     return Figure(f"{kind}-{name}", f"{title}, {kind} source", caption, panels, legend) if panels else None
 
 
-def _curves_on(cells: Sequence[Cell], look: dict[str, Style], column: str, unit: str) -> Callable[[Any], None]:
-    def draw(axes: Any) -> None:
-        for cell in reversed(cells):  # the first, PAR, on top
-            _draw_cell(axes, cell, look[cell.label], column, crowded=len(cells) > FEW_COLUMNS)
-        axes.set(xlabel="steps in the target", ylabel=unit)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
+def _panel(title: str, cells: Sequence[Cell], look: Mapping[str, Style], column: str, unit: str, digits: int) -> Panel:
+    curves, levels = [], {}
+    for cell in cells:
+        if moving := [run for run in cell.runs if drawable(run)]:
+            curves.append(_series(moving, look[cell.label], column, banded=len(cells) <= FEW_COLUMNS))
+        elif column == RETURN and len(cell.finals):
+            levels[look[cell.label]] = float(cell.finals.mean())
+    return curves_panel(title, unit, curves, levels, digits)
 
-    return draw
 
-
-def _draw_cell(axes: Any, cell: Cell, style: Style, column: str, crowded: bool) -> None:
-    moving = [run for run in cell.runs if drawable(run)]
-    if not moving:
-        if column == "target_return_mean" and len(cell.finals):
-            axes.axhline(cell.finals.mean(), color=style.colour, linestyle=style.line, linewidth=1.4)
-        return
-    for run in moving:
-        steps, values = run.column("target_steps"), run.column(column)
-        axes.plot(steps, values, color=style.colour, linewidth=0.4 if crowded else 0.7, alpha=0.3 if crowded else 0.6)
-        if run.state == "failed":
-            axes.plot(steps[-1:], values[-1:], "x", color=style.colour, markersize=6)
+def _series(moving: Sequence[Run], style: Style, column: str, banded: bool) -> Series:
+    seeds = [finite(run, column) for run in moving]
+    crosses = [
+        (float(x[-1]), float(y[-1]))
+        for run, (x, y) in zip(moving, seeds, strict=True)
+        if run.state == "failed" and len(x)
+    ]
     steps, values = together([run for run in moving if run.state != "failed"], column)
-    if len(steps):
-        found = estimate(values, mean, resamples=RESAMPLES)
-        axes.plot(steps, found.value, color=style.colour, linestyle=style.line, linewidth=1.5 if crowded else 1.9)
-        if found.interval is not None and not crowded:
-            axes.fill_between(steps, *found.interval, color=style.colour, alpha=0.13, linewidth=0)
+    if not len(steps):
+        return Series(style, Points(steps, steps), None, seeds, crosses)
+    found = estimate(values, mean, resamples=RESAMPLES)
+    return Series(style, Points(steps, found.value), found.interval if banded else None, seeds, crosses)
+
+
+def finite(run: Run, column: str) -> Points:
+    """A run's curve where it has a number."""
+    steps, values = run.column("target_steps"), run.column(column)
+    if not len(values):
+        return Points(values, values)
+    kept = np.isfinite(values)
+    return Points(steps[kept], values[kept])
 
 
 def together(runs: Sequence[Run], column: str) -> tuple[np.ndarray, np.ndarray]:
     """The steps at which all runs were evaluated, and [steps, runs] their values; points without a number left out."""
-    curves = []
-    for run in runs:
-        steps, values = run.column("target_steps"), run.column(column)
-        curves.append(dict(zip(steps[np.isfinite(values)], values[np.isfinite(values)], strict=True)))
+    curves = [dict(zip(*finite(run, column), strict=True)) for run in runs]
     shared = sorted(set.intersection(*map(set, curves))) if curves else []
     return np.array(shared), np.array([[curve[step] for curve in curves] for step in shared])
 
 
 def profiles(comparison: Comparison) -> Figure | None:
     """Share of runs above every score."""
-    by_label = shared_scores(comparison)
+    by_label = shared_scores(parts(comparison)[0].comparison)
     if len(by_label) < 2:
         return None
     look = looks(parts(comparison)[0])
     thresholds = np.linspace(0.0, max(100.0, *(s.max() for scores in by_label.values() for s in scores.values())), 101)
 
-    def draw(axes: Any) -> None:
-        for label, scores in by_label.items():
-            found = performance_profile(scores, thresholds, resamples=RESAMPLES)
-            axes.plot(thresholds, found.value, color=look[label].colour, linestyle=look[label].line, linewidth=1.9)
-            if found.interval is not None:
-                axes.fill_between(thresholds, *found.interval, color=look[label].colour, alpha=0.13, linewidth=0)
-        axes.set(xlabel="normalised score", ylabel="share of runs above it", ylim=(0, 1.02))
+    def series(label: str) -> Series:
+        found = performance_profile(by_label[label], thresholds, resamples=RESAMPLES)
+        return Series(look[label], Points(thresholds, found.value), found.interval)
 
     tasks = len(next(iter(by_label.values())))
     caption = (
-        f"Of the {tasks} task(s) on which every column has a finished run: the share of runs whose final score lies "
-        "above a value, every task counting the same, with its 95 % bootstrap interval. Higher is better."
+        f"Of the {tasks} task(s) on which every method here has a finished run: the share of runs whose score "
+        "lies above a value, every task counting the same, with its 95 % bootstrap interval. Higher is better."
     )
     title = f"Performance profile, {comparison.kind} source"
-    panels = [Panel(f"{tasks} task(s)", draw)]
-    return Figure(f"{comparison.kind}-profile", title, caption, panels, [look[label] for label in by_label])
+    drawn = [series(label) for label in look if label in by_label]
+    panel = Panel(f"{tasks} task(s)", "normalised score", "share of runs above it", drawn, digits=2)
+    return Figure(f"{comparison.kind}-profile", title, caption, [panel], [one.style for one in drawn])
 
 
 def parameter_study(study: Study) -> Figure:
     """Final return over a setting."""
     look = styles(study.lines)
 
-    def on(row: Row) -> Callable[[Any], None]:
-        def draw(axes: Any) -> None:
-            values = study.values(row)
-            for index, line in enumerate(study.lines):
-                points = study.points.get((row, line), {})
-                aside = 0.06 * (index - (len(study.lines) - 1) / 2)  # so that no bar hides another
-                at = [values.index(value) + aside for value in sorted(points)]
-                finals = [points[value] for value in sorted(points)]
-                for x, some in zip(at, finals, strict=True):
-                    axes.plot([x] * len(some), some, "o", color=look[line].colour, markersize=3, alpha=0.5)
-                    if (band := estimate(some, mean).interval) is not None:
-                        axes.plot([x, x], band, color=look[line].colour, linewidth=3, alpha=0.3)
-                means = [some.mean() for some in finals]
-                axes.plot(at, means, color=look[line].colour, linestyle=look[line].line, linewidth=1.9)
-            axes.set(xlabel=study.setting.replace("_", " "), ylabel="final return in the target")
-            axes.set_xticks(range(len(values)), [f"{value:g}" for value in values])
-
-        return draw
-
     caption = (
         f"Runs of {study.method} that differ in {study.setting.replace('_', ' ')}. Line: mean of the final returns; "
-        "bar: its 95 % bootstrap interval (of three or more); dots: every finished seed. Values are evenly spaced."
+        "band: its 95 % interval (of three or more runs); dots: every finished seed. Values are evenly spaced."
     )
-    panels = [Panel(row.name, on(row)) for row in study.rows]
+    panels = [_study_panel(study, row, look) for row in study.rows]
     title = f"{study.method}: {study.setting.replace('_', ' ')}, {study.kind} source"
-    name = re.sub(r"[^A-Za-z0-9_+-]", "_", f"{study.kind}-{study.method}-{study.setting}")
+    name = file_name(f"{study.kind}-{study.method}-{study.setting}")
     return Figure(name, title, caption, panels, list(look.values()))
+
+
+def _study_panel(study: Study, row: Row, look: Mapping[str, Style]) -> Panel:
+    values, lines = study.values(row), [line for line in study.lines if (row, line) in study.points]
+    drawn = [_study_series(study.points[row, line], values, look[line]) for line in lines]
+    names = [f"{value:g}" for value in values]
+    return Panel(row.name, study.setting.replace("_", " "), "final return in the target", drawn, ticks=names)
+
+
+def _study_series(points: Mapping[float, np.ndarray], values: Sequence[float], style: Style) -> Series:
+    at = np.array([values.index(value) for value in sorted(points)], float)
+    finals = [points[value] for value in sorted(points)]
+    found = [estimate(some, mean) for some in finals]
+    intervals = [one.interval for one in found if one.interval is not None]
+    band = Interval(*np.array(intervals, float).T) if len(intervals) == len(found) else None
+    dots = Points(np.repeat(at, [len(some) for some in finals]), np.concatenate(finals))
+    return Series(style, Points(at, np.array([one.value for one in found], float)), band, dots=dots)

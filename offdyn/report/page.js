@@ -1,4 +1,58 @@
 "use strict";
+// A name shows or hides what it names; the pointer reads a chart's values.
+for (const key of document.querySelectorAll("button.key")) {
+  key.addEventListener("click", () => {
+    const off = key.getAttribute("aria-pressed") === "true";
+    key.setAttribute("aria-pressed", String(!off));
+    const same = key.closest(".figure").querySelectorAll(`[data-series="${key.dataset.series}"]`);
+    same.forEach(it => it.classList.toggle("off", off));
+  });
+}
+
+const numbers = text => text.split(",").map(Number);
+const add = (name, parent, text = "", css = "") => {
+  const made = document.createElement(name);
+  made.textContent = text;
+  made.className = css;
+  parent.append(made);
+  return made;
+};
+const nearest = (values, at) => values.reduce((n, x, m) => Math.abs(x - at) < Math.abs(values[n] - at) ? m : n, 0);
+
+for (const chart of document.querySelectorAll(".chart")) {
+  const { unit, places } = chart.dataset, [left, right] = numbers(`${chart.dataset.left},${chart.dataset.right}`);
+  const lines = [...chart.querySelectorAll("g.series[data-x]")].map(group => ({
+    group, x: numbers(group.dataset.x), y: group.dataset.y.split(","),
+    low: group.dataset.low?.split(","), high: group.dataset.high?.split(","),
+  }));
+  const steps = [...new Set(lines.flatMap(line => line.x))];
+  const cursor = add("i", chart, "", "cursor"), tip = add("div", chart, "", "tip");
+  const show = it => cursor.hidden = tip.hidden = !it;
+  const read = event => {
+    const box = chart.getBoundingClientRect();
+    const at = steps[nearest(steps, left + (right - left) * (event.clientX - box.left) / box.width)];
+    const here = ({ group, x }) => !group.classList.contains("off") && x[0] <= at && at <= x[x.length - 1];
+    const seen = lines.filter(here).map(line => ({ ...line, n: nearest(line.x, at) }));
+    show(seen.length);
+    const share = 100 * (at - left) / (right - left);
+    cursor.style.left = `${share}%`;
+    tip.style.left = share < 50 ? `calc(${share}% + .6rem)` : "";
+    tip.style.right = share < 50 ? "" : `calc(${100 - share}% + .6rem)`;
+    tip.replaceChildren();
+    add("strong", tip, places ? places.split(",")[at] : `${at.toLocaleString("en")} ${unit}`);
+    for (const { group, y, low, high, n } of seen.sort((a, b) => b.y[b.n] - a.y[a.n])) {
+      const line = add("div", tip);
+      add("i", line, "", group.classList.contains("black") ? "black" : "").style.color = group.style.color;
+      add("span", line, group.dataset.name);
+      add("b", line, low ? `${y[n]} [${low[n]}, ${high[n]}]` : y[n]);
+    }
+  };
+  show(false);
+  chart.addEventListener("pointermove", read);
+  chart.addEventListener("pointerdown", read);
+  chart.addEventListener("pointerleave", () => show(false));
+}
+
 // Sort any table marked `sortable` by a click on a head; filter the list of runs by words and by state.
 const value = cell => {
   const text = cell.dataset.sort ?? cell.firstChild?.textContent.trim() ?? "";
@@ -42,6 +96,6 @@ const filter = () => {
 words.addEventListener("input", filter);
 state.addEventListener("change", filter);
 // Paper cannot be unfolded: what to know before believing a table is printed in full.
-addEventListener("beforeprint", () => document.querySelectorAll("#notices details").forEach(it => it.open = true));
+addEventListener("beforeprint", () => document.querySelectorAll("#notices, #notices details").forEach(it => it.open = true));
 document.querySelector(".tools").hidden = false;
 filter();

@@ -1,14 +1,15 @@
 """The page itself: one file that needs nothing beside it and asks nothing of any network."""
 
-import base64
 import html
 from collections.abc import Sequence
 from importlib import resources
 
 from .. import __version__
-from .drawing import Figure, Style
-from .notices import Notice
-from .tables import Table, files
+from . import charts
+from .drawing import Figure
+from .notices import Notice, count
+from .overview import Overview
+from .tables import Table, folded
 
 GENERATOR = f"offdyn report {__version__}"
 MARK = '<meta name="generator" content="offdyn report'
@@ -17,10 +18,11 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 
 def page(
     summary: str,
+    seen_first: Sequence[Overview],
     notices: Sequence[Notice],
     results: Sequence[Table],
-    figures: Sequence[tuple[Figure, Sequence[tuple[str, bytes]]]],
-    no_figures: str,
+    figures: Sequence[Figure],
+    no_files: str,
     costs: Sequence[Table],
     listing: str,
     stuck: str,
@@ -28,14 +30,17 @@ def page(
 ) -> str:
     """All sections in reading order."""
     style, script = (_own(f"page.{ending}") for ending in ("css", "js"))
-    drawn = "\n".join(_figure(figure, panels) for figure, panels in figures) or f"<p>{html.escape(no_figures)}</p>"
-    notes = (
-        f'<details id="stuck"><summary>What stuck means</summary><p>{html.escape(stuck)}</p></details>' if stuck else ""
+    first = (
+        "\n".join(_overview(one, not no_files) for one in seen_first)
+        or "<p>Nothing to compare yet: no run has finished.</p>"
     )
+    drawn = "\n".join(charts.figure(figure, not no_files) for figure in figures)
+    without = f'<p class="quiet">{html.escape(no_files)}</p>' if no_files else ""
     tables, other = ("\n".join(table.to_html() for table in some) for some in (results, costs))
-    sections = [("results", "Results", notes + tables or "<p>No run has a configuration that can be read.</p>")]
+    told = folded("What stuck means", [stuck])
+    sections = [("results", "Results", told + tables or "<p>No run has a configuration that can be read.</p>")]
     sections += [
-        ("figures", "Figures", drawn),
+        ("figures", "Figures", drawn and without + drawn),
         ("learning", "Learning and run time", other),
         ("runs", "All runs", listing),
     ]
@@ -52,10 +57,9 @@ def page(
 <title>offdyn report</title>
 <style>
 {style}</style></head><body>
-<h1>offdyn report</h1>
-<p class="summary">{html.escape(summary)}</p>
-<p class="quiet">{html.escape(", ".join(folders))} · offdyn {__version__}</p>
-<nav>{links}</nav>
+<header><h1>offdyn report</h1><nav>{links}</nav></header>
+{first}
+<p class="quiet">{html.escape(summary)} {html.escape(", ".join(folders))} · offdyn {__version__}</p>
 {_notices(notices)}
 {body}
 <script>
@@ -68,6 +72,12 @@ def _own(name: str) -> str:
     return (resources.files(__package__) / name).read_text()
 
 
+def _overview(one: Overview, with_files: bool) -> str:
+    """Who leads, in a sentence and as a picture whose bars are its legend."""
+    drawn = charts.figure(one.figure, with_files)
+    return f'<div class="overview"><p class="verdict">{html.escape(one.sentence)}</p>{drawn}</div>'
+
+
 def _notices(notices: Sequence[Notice]) -> str:
     if not notices:
         return "<p>Nothing is missing: every run is finished, seeds and versions are the same throughout.</p>"
@@ -75,26 +85,5 @@ def _notices(notices: Sequence[Notice]) -> str:
     for notice in notices:
         details = "".join(f"<li>{html.escape(line)}</li>" for line in notice.details)
         lines.append(f"<li><details><summary>{html.escape(notice.what)}</summary><ul>{details}</ul></details></li>")
-    listed = "".join(lines)
-    return f'<section id="notices"><h2>Before you believe it</h2><ul class="notices">{listed}</ul></section>'
-
-
-def _figure(figure: Figure, panels: Sequence[tuple[str, bytes]]) -> str:
-    shown = "\n".join(
-        f"<figure><figcaption><h4>{html.escape(title)}</h4></figcaption>"
-        f'<img alt="{html.escape(f"{figure.title}: {title}")}" '
-        f'src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"></figure>'
-        for title, svg in panels
-    )
-    legend = "".join(map(_key, figure.legend))
-    return (
-        f'<section id="{html.escape(figure.name)}"><h3>{html.escape(figure.title)}</h3>'
-        f'<p>{html.escape(figure.caption)}</p><ul class="legend">{legend}</ul><div class="panels">{shown}</div>'
-        f'<p class="files">{files(f"figures/{html.escape(figure.name)}", "png", "pdf")}</p></section>'
-    )
-
-
-def _key(style: Style) -> str:
-    dashes = f' stroke-dasharray="{" ".join(f"{2 * length:g}" for length in style.dashes)}"' if style.dashes else ""
-    line = f'<line x1="0" y1="5" x2="36" y2="5" stroke="{style.colour}" stroke-width="3"{dashes}/>'
-    return f'<li><svg width="36" height="10" aria-hidden="true">{line}</svg>{html.escape(style.label)}</li>'
+    said = f"Before you believe it: {count(len(notices), 'note')}"
+    return f'<details id="notices"><summary>{said}</summary><ul class="notices">{"".join(lines)}</ul></details>'

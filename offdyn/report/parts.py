@@ -1,5 +1,6 @@
 """The parts of a comparison: methods as they come, then, method by method, what was changed by hand."""
 
+import re
 from dataclasses import dataclass
 
 from .cells import Cell, Comparison
@@ -26,8 +27,20 @@ def parts(comparison: Comparison) -> list[Part]:
     for method in by_hand:
         rows = {cell.row for cell in comparison.cells if cell.method == method and not _is_plain(cell)}
         cells = tuple(cell for cell in comparison.cells if cell.method == method and cell.row in rows)
-        made.append(Part(comparison, Comparison(comparison.kind, cells), f"-{method}", f", variants of {method}"))
+        part = Comparison(comparison.kind, cells)
+        made.append(Part(comparison, part, f"-{file_name(method)}", f", variants of {method}"))
     return made
+
+
+def widest(made: list[Part]) -> list[Part]:
+    """Those that are no piece of another."""
+    cells = [set(map(id, part.comparison.cells)) for part in made]
+    return [part for part, own in zip(made, cells, strict=True) if not any(own < other for other in cells)]
+
+
+def file_name(text: str) -> str:
+    """Text that names no other folder and is no markup."""
+    return re.sub(r"[^A-Za-z0-9_+-]", "_", text)
 
 
 def _is_plain(cell: Cell) -> bool:
@@ -35,12 +48,6 @@ def _is_plain(cell: Cell) -> bool:
 
 
 def looks(part: Part) -> dict[str, Style]:
-    """Of a part's columns, PAR's in front: a method as it comes looks the same in every figure."""
-    usual = styles(par_first(parts(part.whole)[0].comparison))
-    return styles(par_first(part.comparison), usual)
-
-
-def par_first(comparison: Comparison) -> list[str]:
-    """Columns with PAR's in front."""
-    of = {cell.label: cell.method for cell in comparison.cells}
-    return sorted(comparison.labels, key=lambda label: (of[label] != "par", not label.startswith("par")))
+    """Of a part's columns: a method as it comes looks the same in every figure."""
+    usual = styles(parts(part.whole)[0].comparison.labels)
+    return styles(part.comparison.labels, usual)

@@ -11,7 +11,7 @@ from .cells import Cell, Comparison, Row, reference
 from .comparison import compare, smallest_p
 from .parts import parts
 from .statistics import iqm, mean, median_task, normalised, optimality_gap, std
-from .tables import DASH, Entry, Table, shown, shown_interval
+from .tables import DASH, Entry, Table, marked, shown, shown_interval
 
 MEASURE = (
     "Each run counts once, with the mean return of its final policy over fresh target episodes; never its best "
@@ -40,7 +40,7 @@ def returns(comparison: Comparison) -> Table:
     head, rows, records, suspicions = lead(comparison), [], [], set[str]()
     columns = _columns(comparison)
     for row in comparison.rows:
-        line = lead_of(row)
+        line = []
         for label, paper_method in columns:
             if paper_method is not None:
                 printed = published.find(row.source, row.task, paper_method)
@@ -52,7 +52,8 @@ def returns(comparison: Comparison) -> Table:
             if cell:
                 printed = published.find(row.source, row.task, cell.method)
                 records.append(_record(cell, label, cell.finals) | _paper_record(printed))
-        rows.append([*line, _tuning(comparison, row)])
+        ours = [None if paper else mean_of(comparison.cell(row, label)) for label, paper in columns]
+        rows.append([*lead_of(row), *marked(line, ours), _tuning(comparison, row)])
     head += [f"{method} as published" if method else label for label, method in columns]
     notes = [published.REASONS[suspect] for suspect in ("likely", "unclear") if suspect in suspicions]
     if comparison.kind == "online":
@@ -73,14 +74,15 @@ def scores(comparison: Comparison, kind: str = "published") -> Table | None:
         low_high = reference(row.task, kind)
         if low_high is None:
             continue
-        line = lead_of(row)
+        line = []
         bounds.append(f"{row.task} {low_high[0]:g} and {low_high[1]:g}")
         for label in comparison.labels:
             cell = comparison.cell(row, label)
             values = normalised(cell.finals, *low_high) if cell else np.empty(0)
             line.append(_entry(cell, values, 1) if cell else Entry(DASH))
             records += [_record(cell, label, values)] if cell else []
-        rows.append(line)
+        best = marked(line, [mean_of(comparison.cell(row, label)) for label in comparison.labels])
+        rows.append(lead_of(row) + best)
     if not rows:
         return None
     whose = f"{kind} references of the task" if kind == "published" else "references of the task that we measured"
@@ -95,6 +97,7 @@ def scores(comparison: Comparison, kind: str = "published") -> Table | None:
 
 def aggregates(comparison: Comparison) -> Table | None:
     """Over the tasks that all columns have finished runs of."""
+    comparison = parts(comparison)[0].comparison
     by_label = shared_scores(comparison)
     if not by_label:
         return None
@@ -110,13 +113,17 @@ def aggregates(comparison: Comparison) -> Table | None:
         }
         entries = [Entry(shown(f.value, 1), (shown_interval(f.interval, 1).strip(),)) for f in found.values()]
         rows.append([Entry(label), Entry(str(shared)), Entry(str(runs)), *entries])
-        record = {"method": label, "tasks": shared, "runs": runs}
+        record: dict[str, Any] = {"method": label, "tasks": shared, "runs": runs}
         for name, f in found.items():
             low, high = f.interval or (None, None)
             record |= {name: float(f.value), f"{name} low": low, f"{name} high": high}
         records.append(record)
+    for column, name in enumerate(named, 3):
+        values = [round(record[name], 1) for record in records]
+        best = marked([row[column] for row in rows], values, lowest=name == "optimality gap")
+        rows = [[*row[:column], entry, *row[column + 1 :]] for row, entry in zip(rows, best, strict=True)]
     caption = (
-        f"Over the {shared} task(s) on which every column has a finished run; 95 % intervals from a bootstrap "
+        f"Over the {shared} task(s) on which every method here has a finished run; 95 % intervals from a bootstrap "
         "that redraws the seeds within each task. Optimality gap: how far runs fall short of 100 on average."
     ) + drawn * f" {LATE.capitalize()}: of the evaluations there, where a final policy is one draw."
     return Table(
@@ -180,20 +187,30 @@ def _columns(comparison: Comparison) -> list[tuple[str, str | None]]:
 
 
 def shared_scores(comparison: Comparison, late: bool = False) -> dict[str, dict[str, np.ndarray]]:
-    """By column, normalised scores of the tasks that no column lacks; {} where there is no such task.
+    """By column, normalised scores of the tasks that all these columns have; {} where there is no such task.
 
-    Of methods as they come: variants that were tried on a few tasks would take the others from all columns.
+    A column that lacks most of the tasks is left out rather than the tasks.
     """
-    comparison = parts(comparison)[0].comparison
     by_label = {label: scores for label in comparison.labels if (scores := _scores(comparison, label, late))}
-    shared = set.intersection(*map(set, by_label.values())) if by_label else set()
-    return {label: {task: scores[task] for task in shared} for label, scores in by_label.items()} if shared else {}
+    fullest = sorted(by_label, key=lambda label: -len(by_label[label]))
+    groups = [fullest[:size] for size in range(min(2, len(fullest)), len(fullest) + 1) if size]
+    shared = [set.intersection(*(set(by_label[label]) for label in group)) for group in groups]
+    size = max(range(len(groups)), key=lambda n: (len(groups[n]) * len(shared[n]), n), default=None)
+    if size is None or not shared[size]:
+        return {}
+    tasks = sorted(shared[size])
+    return {label: {task: by_label[label][task] for task in tasks} for label in by_label if label in groups[size]}
 
 
 def _scores(comparison: Comparison, label: str, late: bool) -> dict[str, np.ndarray]:
     """Normalised scores by row, where there are any."""
     cells = [(cell, reference(cell.row.task)) for cell in comparison.column(label) if cell.finished]
     return {cell.row.name: normalised(cell.lates if late else cell.finals, *bounds) for cell, bounds in cells if bounds}
+
+
+def mean_of(cell: Cell | None) -> float | None:
+    """The mean final return as tables show it."""
+    return float(shown(float(mean(cell.finals)))) if cell and len(cell.finals) else None
 
 
 def words_of(comparison: Comparison) -> int:

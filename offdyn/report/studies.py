@@ -42,9 +42,9 @@ def studies(comparison: Comparison) -> list[Study]:
         for method in dict.fromkeys(cell.method for cell in finished):
             cells = [cell for cell in finished if cell.method == method]
             for preset in dict.fromkeys(cell.preset for cell in cells):
-                rivals = [cell for cell in cells if cell.preset == preset]
-                for setting in _varied(rivals):
-                    for line, points in _lines(rivals, setting).items():
+                alike = [cell for cell in cells if cell.preset == preset]
+                for setting in _varied(alike):
+                    for line, points in _lines(alike, setting).items():
                         found.setdefault((method, setting), {})[row, f"preset {preset}{line}"] = points
     return [Study(comparison.kind, *key, points) for key, points in sorted(found.items(), key=lambda item: item[0])]
 
@@ -57,14 +57,11 @@ def _varied(cells: Sequence[Cell]) -> list[str]:
 def _lines(cells: Sequence[Cell], setting: str) -> dict[str, dict[float, np.ndarray]]:
     """Cells that differ in this setting alone, together; a single one is no line."""
     others = differences(cells) - {setting}
-    budgets = {cell.runs[0].target_budget for cell in cells}
     if setting == INTERVAL:  # a larger one has more updates of the same target budget
         others -= {"updates_per_target_step"}
     lines: dict[str, dict[float, np.ndarray]] = {}
     for cell in cells:
         told = [said(name, cell.settings.get(name)) for name in sorted(others)]
-        if setting == INTERVAL and len(budgets) > 1:
-            told.append(f"{cell.runs[0].target_budget} target steps")
         lines.setdefault("".join(f", {one}" for one in told), {})[float(cell.settings[setting])] = cell.finals
     return {line: points for line, points in lines.items() if len(points) > 1}
 

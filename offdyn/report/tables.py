@@ -4,8 +4,8 @@ import csv
 import html
 import io
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .published import MARKS
@@ -25,6 +25,7 @@ class Entry:
     text: str
     small: tuple[str, ...] = ()
     css: str = ""
+    best: bool = False  # of its row or column
 
 
 @dataclass(frozen=True)
@@ -45,27 +46,33 @@ class Table:
     def to_html(self) -> str:
         tinted = {index for index, head in enumerate(self.head) if head in self.tinted}
 
-        def cell(tag: str, index: int, content: str, css: str = "") -> str:
-            names = [css, "word" if index < self.words else "", "paper" if index in tinted else ""]
+        def cell(tag: str, index: int, content: str, css: str = "", best: bool = False) -> str:
+            names = [
+                css,
+                "best" if best else "",
+                "word" if index < self.words else "",
+                "paper" if index in tinted else "",
+            ]
             shown = " ".join(name for name in names if name)
             scope = f' scope="{"col" if tag == "th" and not css else "row"}"' if tag == "th" else ""
             return f"<{tag}{scope}{f' class={chr(34)}{shown}{chr(34)}' if shown else ''}>{content}</{tag}>"
 
         def inside(entry: Entry) -> str:
             small = "".join(f"<small>{html.escape(line)}</small>" for line in entry.small)
-            return html.escape(entry.text) + small
+            text = html.escape(entry.text)
+            return (f"<strong>{text}</strong>" if entry.best else text) + small
 
         head = "".join(cell("th", index, html.escape(name)) for index, name in enumerate(self.head))
         body = "\n".join(
-            "<tr>" + "".join(cell("td", index, inside(e), e.css) for index, e in enumerate(row)) + "</tr>"
+            "<tr>" + "".join(cell("td", index, inside(e), e.css, e.best) for index, e in enumerate(row)) + "</tr>"
             for row in self.rows
         )
-        notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in self.notes)
         sortable = ' class="sortable"' if self.sortable else ""
         return (
-            f'<section id="{self.name}"><h3>{html.escape(self.title)}</h3><p>{html.escape(self.caption)}</p>\n'
+            f'<section id="{self.name}"><h3>{html.escape(self.title)}</h3>\n'
             f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(self.title)}">'
-            f"<table{sortable}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{notes}\n"
+            f"<table{sortable}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n"
+            f"{folded('How to read this', [self.caption, *self.notes])}"
             f'<p class="files">{files(f"tables/{self.name}", "csv", "tex", "md")}</p></section>'
         )
 
@@ -82,7 +89,8 @@ class Table:
             return f"| {' | '.join(texts)} |"
 
         def inside(entry: Entry) -> str:
-            return "<br>".join(markdown(text) for text in (entry.text, *entry.small) if text)
+            text = f"**{markdown(entry.text)}**" if entry.best else markdown(entry.text)
+            return "<br>".join([text, *map(markdown, filter(None, entry.small))])
 
         align = ["---"] * self.words + ["---:"] * (len(self.head) - self.words)
         lines = [line([markdown(head) for head in self.head]), line(align)]
@@ -113,7 +121,8 @@ def latex(text: str) -> str:
 
 
 def _latex_entry(entry: Entry) -> str:
-    lines = [latex(entry.text), *(rf"\scriptsize {latex(line)}" for line in entry.small if line)]
+    text = rf"\textbf{{{latex(entry.text)}}}" if entry.best else latex(entry.text)
+    lines = [text, *(rf"\scriptsize {latex(line)}" for line in entry.small if line)]
     return lines[0] if len(lines) == 1 else r"\shortstack[r]{" + r" \\ ".join(lines) + "}"
 
 
@@ -121,9 +130,24 @@ def latex_comment(line: str) -> str:
     return re.sub(r"\s+", " ", line)
 
 
+def folded(summary: str, lines: Iterable[str]) -> str:
+    """Notes behind a click."""
+    said = "".join(f"<p>{html.escape(line)}</p>" for line in lines if line)
+    return f'<details class="notes"><summary>{summary}</summary>{said}</details>' if said else ""
+
+
 def files(stem: str, *endings: str) -> str:
     """Links to the same in other formats, which lie beside the page."""
     return " ".join(f'<a href="{stem}.{ending}" download>{ending.upper()}</a>' for ending in endings)
+
+
+def marked(entries: Sequence[Entry], values: Sequence[float | None], lowest: bool = False) -> list[Entry]:
+    """The entries, the best of several marked; values as they are shown, so that ties are ties."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return list(entries)
+    best = min(known) if lowest else max(known)
+    return [replace(entry, best=value == best) for entry, value in zip(entries, values, strict=True)]
 
 
 def shown(value: float | None, digits: int = 0) -> str:

@@ -3,21 +3,23 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..errors import OffdynError
 from . import brief, costs, results
-from .cells import Comparison, compare, first_phases, once_each
+from .cells import compare, first_phases, once_each
+from .drawing import Figure, save
+from .figures import figures_of
 from .folders import standing_apart
 from .listing import listing, record
 from .notices import Notice, notices, summary
+from .overview import overviews
 from .page import MARK, page
 from .parts import parts
 from .runs import Run, gather, planned
 from .stuck import rule_for
 from .tables import Table, to_csv
 
-NO_MATPLOTLIB = "The figures need the Python package matplotlib, which is not installed; the tables are complete."
+NO_MATPLOTLIB = "Figures as files (PNG, PDF) need the Python package matplotlib, which is not installed."
 
 
 def write(folders: Sequence[Path], out: Path) -> tuple[str, list[Notice]]:
@@ -34,13 +36,15 @@ def write(folders: Sequence[Path], out: Path) -> tuple[str, list[Notice]]:
     main += [table for comparison in comparisons for table in results.tables_of(comparison)]
     other = [table for comparison in comparisons for table in costs.tables_of(comparison)]
     _write_tables(out / "tables", [*main, *other], runs)
-    figures, no_figures = _draw(comparisons, out / "figures")
+    figures = [figure for comparison in comparisons for figure in figures_of(comparison)]
+    seen_first = [one for comparison in comparisons for one in overviews(parts(comparison))]
+    no_files = _save([*(one.figure for one in seen_first), *figures], out / "figures")
     left_out = standing_apart(folders, [run.path for run in runs])
     told = notices(runs, comparisons, dropped, planned(folders), left_out)
     said = summary(runs)
     shown_folders = [str(folder) for folder in folders]
     rule = rule_for(comparisons)
-    text = page(said, told, main, figures, no_figures, other, listing(runs), rule, shown_folders)
+    text = page(said, seen_first, told, main, figures, no_files, other, listing(runs), rule, shown_folders)
     (out / "index.html").write_text(text, encoding="utf-8")
     return said, told
 
@@ -66,15 +70,13 @@ def _write_tables(out: Path, tables: Sequence[Table], runs: Sequence[Run]) -> No
     (out / "runs.csv").write_text(to_csv([record(run) for run in runs]), encoding="utf-8")
 
 
-def _draw(comparisons: Sequence[Comparison], out: Path) -> tuple[list[Any], str]:
-    """(figure, its panels as SVG), or why there are none."""
-    from .drawing import save
-    from .figures import figures_of
-
-    figures = [figure for comparison in comparisons for figure in figures_of(comparison)]
+def _save(figures: Sequence[Figure], out: Path) -> str:
+    """Every figure as files, or why there are none."""
     try:
-        return [(figure, save(figure, out)) for figure in figures], "No run has been evaluated yet."
+        for figure in figures:
+            save(figure, out)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "matplotlib":
             raise
-        return [], NO_MATPLOTLIB
+        return NO_MATPLOTLIB
+    return ""

@@ -33,15 +33,15 @@ def make_run(
     preset: str = "paper",
     points: int = 5,
     begin: float = 0.0,
-    deducted: float = 0.5,
+    penalty_begin: float = 0.5,
     provenance: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Path:
-    """A run of 4000 source steps, finished if it has a final return, evaluated at 0, 100, 200 ... target steps.
+    """A run of 400 target steps, finished if it has a final return, evaluated at 0, 100, 200 ... target steps.
 
     Its returns rise from `begin` in a line.
     """
-    config, _ = build(task, method, preset, seed, {"source_steps": 4000, **settings})
+    config, _ = build(task, method, preset, seed, {"target_steps": 400, **settings})
     folder = RunFolder.create(out, config)
     for index in range(points):
         folder.append_curve(
@@ -50,7 +50,7 @@ def make_run(
                 "target_steps": 100 * index if config.schedule.acts_in_target else 0,
                 "updates": 1000 * index,
                 "target_return_mean": begin + index * ((final or 40.0) - begin) / 4,
-                "penalty_mean": deducted / (1 + index) if method.startswith("par") else 0.0,
+                "penalty_mean": penalty_begin / (1 + index) if method.startswith("par") else 0.0,
                 "wall_seconds": 25.0 * index,
             }
         )

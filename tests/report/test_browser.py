@@ -86,9 +86,35 @@ def test_the_browser_hears_complaints_and_requests(tab: Browser, tmp_path: Path)
 
 
 def test_every_picture_is_drawn(tab: Browser) -> None:
-    widths = tab.run("[...document.images].map(image => image.complete ? image.naturalWidth : 0)")
-    assert len(widths) >= 4
+    widths = tab.run(
+        "[...document.querySelectorAll('.chart > svg, .bar .mean')].map(it => it.getBoundingClientRect().width)"
+    )
+    assert len(widths) >= 8
     assert all(widths)
+
+
+def test_a_click_on_a_name_hides_its_lines_and_another_shows_them(tab: Browser) -> None:
+    curves = "[...document.querySelectorAll('#online-overview g.series')].map(it => getComputedStyle(it).display)"
+    name = "document.querySelector('#online-overview .key')"
+    before = tab.run(curves)
+    tab.run(f"{name}.click()")
+    assert tab.run(curves).count("none") == before.count("none") + 1
+    assert tab.run(f"{name}.getAttribute('aria-pressed')") == "false"
+    tab.run(f"{name}.click()")
+    assert tab.run(curves) == before
+
+
+def test_the_pointer_reads_the_values_of_a_chart(tab: Browser) -> None:
+    chart = "document.querySelector('#online-curves .chart')"
+    tab.run(
+        f"(() => {{ const box = {chart}.getBoundingClientRect();"
+        f"{chart}.dispatchEvent(new PointerEvent('pointermove', {{ clientX: box.right, clientY: box.top }})) }})()"
+    )
+    said = tab.run(f"{chart}.querySelector('.tip').textContent")
+    assert "400 steps in the target" in said
+    assert "par370" in said  # the mean of 100, 1000 and 9
+    tab.run(f"{chart}.dispatchEvent(new PointerEvent('pointerleave'))")
+    assert tab.run(f"{chart}.querySelector('.tip').hidden")
 
 
 def test_runs_are_sorted_by_number_and_those_without_one_stay_last(tab: Browser) -> None:

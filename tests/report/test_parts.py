@@ -11,7 +11,7 @@ from offdyn.report.brief import in_short
 from offdyn.report.cells import compare
 from offdyn.report.drawing import COLOURS, columns_for
 from offdyn.report.figures import corrections
-from offdyn.report.parts import looks, parts
+from offdyn.report.parts import looks, parts, widest
 from offdyn.report.results import scores, shared_scores
 from offdyn.report.runs import gather
 from offdyn.report.tables import markdown
@@ -19,7 +19,7 @@ from offdyn.report.write import write
 
 from .made_up import make_run, make_seeds
 
-PAR, RIVAL = [100.0, 200.0, 600.0], [50.0, 60.0, 70.0, 80.0]
+PAR, BASELINE = [100.0, 200.0, 600.0], [50.0, 60.0, 70.0, 80.0]
 
 
 def test_a_folder_that_stands_apart_is_left_out_and_named_unless_it_is_asked_for(
@@ -60,15 +60,15 @@ def test_a_curve_or_a_provenance_alone_is_no_run_and_both_are_one_without_settin
 def test_variants_stand_in_a_part_of_their_own_beside_the_method_as_it_comes(tmp_path: Path) -> None:
     for task in ("hopper-big-head", "ant-short-feet"):
         make_seeds(tmp_path, PAR, task)
-        make_seeds(tmp_path, RIVAL, task, "sac-tar")
+        make_seeds(tmp_path, BASELINE, task, "sac-tar")
     make_seeds(tmp_path, PAR, "ant-short-feet", penalty=0.0)
     (comparison,) = compare(gather([tmp_path]))
     main, variants = parts(comparison)
-    assert main.comparison.labels == ["sac-tar", "par"]
+    assert main.comparison.labels == ["par", "sac-tar"]
     assert len(main.comparison.rows) == 2
     assert variants.comparison.labels == ["par", "par, penalty 0"]
     assert [row.task for row in variants.comparison.rows] == ["ant-short-feet"]
-    assert {len(tasks) for tasks in shared_scores(comparison).values()} == {2}  # not the one that variants have
+    assert widest(parts(comparison)) == parts(comparison)
 
 
 def test_a_method_as_it_comes_looks_the_same_in_every_figure_and_no_variant_has_its_colour(tmp_path: Path) -> None:
@@ -168,6 +168,27 @@ def test_scores_by_our_own_references_stand_beside_those_by_published_ones(
         assert table.records[0]["mean"] == pytest.approx(score)
     bounds["measured"] = None  # before there are any
     assert scores(comparison, "measured") is None
+
+
+def test_a_column_that_lacks_most_tasks_is_left_out_rather_than_the_tasks(tmp_path: Path) -> None:
+    tasks = ("hopper-big-head", "ant-short-feet", "ant-broken-hips", "hopper-broken-joints")
+    for task in tasks:
+        make_seeds(tmp_path, PAR, task)
+        make_seeds(tmp_path, BASELINE, task, "sac-tar")
+    make_seeds(tmp_path, PAR, "ant-short-feet", "darc")
+    (comparison,) = compare(gather([tmp_path]))
+    scores = shared_scores(comparison)
+    assert {label: set(found) for label, found in scores.items()} == {"par": set(tasks), "sac-tar": set(tasks)}
+
+
+def test_the_best_of_a_row_is_marked_in_every_format(tmp_path: Path) -> None:
+    make_seeds(tmp_path, PAR)
+    make_seeds(tmp_path, BASELINE, method="sac-tar")
+    table = in_short(parts(compare(gather([tmp_path]))[0])[0])
+    assert '<td class="best"><strong>300</strong>' in table.to_html()
+    assert "| **300**<br>" in table.to_markdown()
+    assert r"\textbf{300}" in table.to_latex()
+    assert "<strong>65" not in table.to_html()
 
 
 def test_what_a_table_says_is_no_markup_in_markdown() -> None:

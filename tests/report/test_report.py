@@ -22,7 +22,7 @@ from offdyn.report.write import write
 
 from .made_up import ABOUT, make_run, make_seeds
 
-PAR, RIVAL = [100.0, 200.0, 600.0], [50.0, 60.0, 70.0, 80.0]
+PAR, BASELINE = [100.0, 200.0, 600.0], [50.0, 60.0, 70.0, 80.0]
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report on two tasks, two methods, and one column of a dataset."""
     runs = tmp_path_factory.mktemp("runs")
     make_seeds(runs, PAR, "hopper-big-head", "par", provenance={"tuning_target_steps": 5000})
-    make_seeds(runs, RIVAL, "hopper-big-head", "sac-tar")
+    make_seeds(runs, BASELINE, "hopper-big-head", "sac-tar")
     make_seeds(runs, [10.0, 20.0, 30.0], "ant-short-feet", "par")
     make_seeds(runs, [4000.0, 4200.0, 4400.0], "halfcheetah-no-thighs", "par", source_data="halfcheetah-medium")
     make_seeds(runs, [2000.0, 2000.0, 2000.0], "hopper-broken-joints", "h2o", source_data="hopper-medium")
@@ -70,9 +70,9 @@ def test_the_table_of_returns_holds_mean_population_std_and_interquartile_mean(w
     assert float(ours["std"]) == pytest.approx(np.sqrt((200**2 + 100**2 + 300**2) / 3))
     assert float(ours["iqm"]) == pytest.approx(300.0)  # of three runs none is trimmed
     assert 100.0 <= float(ours["iqm low"]) < 300.0 < float(ours["iqm high"]) <= 600.0
-    rival = rows["hopper-big-head", "sac-tar"]
-    assert float(rival["iqm"]) == pytest.approx(65.0)  # of four the lowest and the highest are
-    assert rival["finished"] == "4"
+    baseline = rows["hopper-big-head", "sac-tar"]
+    assert float(baseline["iqm"]) == pytest.approx(65.0)  # of four the lowest and the highest are
+    assert baseline["finished"] == "4"
     assert "300 ± 216" in text_of(whole)
     assert r"300 $\pm$ 216" in (whole / "tables" / "online-returns.tex").read_text()
 
@@ -285,7 +285,10 @@ def test_failed_and_unfinished_runs_are_drawn_as_far_as_they_came(tmp_path: Path
     make_run(tmp_path / "runs", seed=0, points=1)
     make_run(tmp_path / "runs", seed=1, points=3, state="failed", provenance={"failure": {"quantity": "x", "step": 1}})
     write([tmp_path / "runs"], tmp_path / "out")
-    assert (tmp_path / "out" / "index.html").read_text().count("data:image/svg+xml") == 2  # curve and correction
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert page.count('<div class="chart"') == 2  # curve and reward penalty
+    assert page.count('<i class="cross"') == 2
+    assert "Nothing to compare yet" in text_of(tmp_path / "out")
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -385,14 +388,15 @@ def test_a_parameter_study_is_found_and_drawn(tmp_path: Path) -> None:
 
 
 def test_an_interval_study_at_one_target_budget_is_one_study(tmp_path: Path) -> None:
+    name = "source_steps_per_target_step"
     for interval in (2, 5):
-        make_seeds(tmp_path, [1.0], target_interval=interval, source_steps=interval * 400)
+        make_seeds(tmp_path, [1.0], target_steps=400, **{name: interval})
     (study,) = studies(compare(gather([tmp_path]))[0])
-    assert (study.setting, study.values(study.rows[0])) == ("target_interval", [2.0, 5.0])
+    assert (study.setting, study.values(study.rows[0])) == (name, [2.0, 5.0])
     for interval in (2, 5):
-        make_seeds(tmp_path / "longer", [1.0], target_interval=interval, source_steps=interval * 800)
+        make_seeds(tmp_path / "longer", [1.0], target_steps=800, **{name: interval})
     by_setting = {study.setting: study for study in studies(compare(gather([tmp_path]))[0])}
-    assert by_setting["target_interval"].lines == ["preset paper, 400 target steps", "preset paper, 800 target steps"]
+    assert by_setting[name].lines == ["preset paper, target steps 400", "preset paper, target steps 800"]
 
 
 @pytest.mark.usefixtures("no_pictures")
