@@ -12,6 +12,7 @@ from .domains.pairs import Pair
 from .errors import OffdynError
 from .experiments import train as training
 from .experiments.config import RunConfig, build, lists_of_floats, with_first_phases
+from .experiments.deployed import EnvironmentPolicy
 from .experiments.policies import Policy
 from .experiments.progress import Progress
 from .experiments.record import RunFolder
@@ -144,10 +145,20 @@ def resume(
     return training.resume(Path(out), threads=threads, progress=progress, stop=stop)
 
 
-def load_policy(run: str | Path | RunFolder) -> Policy:
-    """The policy of a run: call it with an observation [..., S] to get the mean action [..., A].
+def load_policy(run: str | Path | RunFolder, *, domain: str = "target", normalised: bool = False) -> Policy:
+    """The policy of a run: call it with what the environment shows to get the mean action [..., A], in its own units.
 
-    It needs NumPy alone. A run has one from its first checkpoint on; `run` is its folder, or its record.
+    It needs NumPy alone. A run has one from its first checkpoint on; `run` is its folder, or its record. An observation
+    is flat [..., S] or, of a custom environment, as its space has it: a Dict, or an array of several axes.
+
+    Args:
+        run: its folder, or its record.
+        domain: "target", or "source" for the source's side of a policy that was trained with `domain_input`.
+        normalised: observations flat and actions in [-1, 1], as training has them.
     """
-    folder = run.path if isinstance(run, RunFolder) else Path(run)
-    return Policy(folder / "policy.safetensors")
+    folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
+    path, config = folder.path / "policy.safetensors", folder.config
+    policy = Policy(path, domain) if normalised else EnvironmentPolicy(path, config.task, domain)
+    if domain == "source" and config.sac.domain_input != "none" and not policy.of_source:
+        raise OffdynError(f"{path}: was saved without its source's side: only the target's is known")
+    return policy

@@ -55,6 +55,8 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     evaluate.add_argument("--episodes", type=int, default=50, metavar="N", help="in each domain; default 50")
     evaluate.add_argument("--seed", type=int, default=1_000_000, metavar="N", help="of the episodes' starts")
+    side = "whose side of a policy that was told its domain: target (default), source"
+    evaluate.add_argument("--domain", choices=("target", "source"), default="target", help=side)
     evaluate.add_argument("--json", action="store_true", help="all returns as one object")
 
     check = commands.add_parser("check", help="what is wrong with a dataset or a task")
@@ -160,7 +162,7 @@ def evaluate(asked: argparse.Namespace) -> int:
         raise OffdynError(f"--seed: expected 0 or more, got {asked.seed}")
     folder = RunFolder.open(asked.run)
     task = folder.config.task
-    policy = load_policy(folder)
+    policy = load_policy(folder, domain=asked.domain, normalised=True)
     sources = asked.episodes if pairs.has_source(task) else 0
     result = run_episodes(policy.policies, [task], [asked.seed], asked.episodes, sources, index=0)
     returns = {"target": result.target_returns[0]}

@@ -12,7 +12,7 @@ from ..domains import pairs
 from ..errors import OffdynError
 from ..learning.networks import DOMAIN_INPUTS
 from ..learning.sac import actor_network
-from ..types import TARGET
+from ..types import SOURCE, TARGET
 from .cohorts import Cohort
 from .failures import Failures
 from .leaves import fill_leaves, matching, named_leaves
@@ -36,11 +36,14 @@ def start(cohort: Cohort, starts: Mapping[int, Mapping[str, np.ndarray]]) -> Non
 
 
 def policies(cohort: Cohort, domain: float = TARGET) -> Policies:
-    """A copy of the mean policies on the host, as they act in a domain."""
+    """A copy of the policies on the host, as they act in a domain; the target's know their source's side, too."""
     lanes = cohort.settled
     network = actor_network(cohort.runs[0].sac, cohort.spec)
     steps, arrays = network.steps, [np.array(array) for array in lanes.agent.actor.value]
+    source_bias = None
     if steps[0] in DOMAIN_INPUTS:
+        if domain == TARGET:
+            source_bias = _within(SOURCE, steps[0], arrays)[1][:, None]
         steps, arrays = steps[1:], _within(domain, steps[0], arrays)
     *arrays, weight, bias = [array if array.ndim == 3 else array[:, None] for array in arrays]
     actions = cohort.spec.action_size  # the mean comes first, then the log-std
@@ -51,7 +54,7 @@ def policies(cohort: Cohort, domain: float = TARGET) -> Policies:
     if lanes.moments is not None:
         mean = np.array(lanes.moments.mean)[:, None]
         deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
-    return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, spread)
+    return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, spread, source_bias)
 
 
 def _within(domain: float, how: str, arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -153,7 +153,9 @@ def build(
         for key, part in parts.items()
     }
     plan = made["schedule"]
-    made["schedule"] = dataclasses.replace(plan, updates_per_target_step=plan.updates_each)
+    made["schedule"] = dataclasses.replace(
+        plan, updates_per_target_step=plan.updates_each, **_in_whole_ticks(plan, chosen)
+    )
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise OffdynError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
     config = RunConfig(
@@ -163,6 +165,14 @@ def build(
     if config.schedule.acts_in_target and (config.schedule.source_bodies or config.schedule.source_data):
         pairs.check(the_task, allow_no_shift)
     return config, notices
+
+
+def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, int]:
+    """Intervals and the replay's size, where nobody chose them, as the nearest multiples of a tick."""
+    names = ("eval_interval", "log_interval", "checkpoint_interval", "replay_size")
+    if plan.tick < 1:
+        return {}  # which is refused
+    return {n: max(1, round(getattr(plan, n) / plan.tick)) * plan.tick for n in names if n not in chosen}
 
 
 def _notices_of_own(task: pairs.Pair, the_recipe: Recipe) -> list[str]:
@@ -253,7 +263,10 @@ def from_yaml(text: str, where: Path) -> RunConfig:
         check_format(read["format"], FORMAT, where)
         if not isinstance(read["settings"], dict):
             raise TypeError("no settings")
-        settings = renamed(read["settings"])
+        if not isinstance(read["preset"], str):
+            raise TypeError("no preset")
+        # A setting that the run does not know came later: its default is what the run did, whatever presets say now.
+        settings = _defaults(read["method"]) | renamed(read["settings"])
         config, _ = build(
             read["task"],
             read["method"],
@@ -265,6 +278,12 @@ def from_yaml(text: str, where: Path) -> RunConfig:
         return dataclasses.replace(config, chosen=tuple(read["chosen"]))
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise OffdynError(f"{where}: not a run's config.yaml ({error})") from None
+
+
+def _defaults(method: str) -> dict[str, Any]:
+    """Every setting as its class has it."""
+    parts = (Schedule, Sac, recipe(method).method.hyper)
+    return {field.name: field.default for part in parts for field in dataclasses.fields(part)}
 
 
 def group(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:

@@ -50,7 +50,10 @@ class Measurements:
         self.evaluator.close()
 
     def evaluate(self) -> None:
-        """Send the policies to be evaluated beside training; their line enters the curve when that is done."""
+        """Send the policies to be evaluated beside training; their line enters the curve when that is done.
+
+        A policy that was told its domain plays the source, too, as in the target: that is the one to be deployed.
+        """
         self.collect()
         self._drain()
         cohort, plan = self.cohort, self.plan

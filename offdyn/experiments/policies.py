@@ -2,19 +2,21 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from ..errors import OffdynError, check_format
+from ..errors import OffdynError, check_format, unknown
 from ..types import Spec
 
 FORMAT = 1  # of policy.safetensors
 ARRAYS = {"linear": ("weight", "bias"), "norm": ("scale", "shift")}  # that a step takes; the others take none
 STEPS = (*ARRAYS, "relu", "keep", "add")
+DOMAINS = ("target", "source")
+SOURCE_BIAS = "source.bias"  # in a file, beside the target's arrays, where the policy was told its domain
 SMALLEST_VARIANCE = 1e-5  # of LayerNorm, as in training
 
 
@@ -35,6 +37,16 @@ class Policies:
     mean: np.ndarray | None = None  # [lanes, 1, S], of observations, where they are normalised
     deviation: np.ndarray | None = None
     spread: Spread | None = None  # where actions can be drawn, too
+    # [lanes, 1, size], of the first layer in the source, where the policy was told its domain; `arrays` are the target's
+    source_bias: np.ndarray | None = None
+
+    @property
+    def source(self) -> "Policies":
+        """The same as they act in the source: themselves, where they were never told their domain."""
+        if self.source_bias is None:
+            return self
+        weight, _, *others = self.arrays
+        return replace(self, arrays=(weight, self.source_bias, *others), source_bias=None)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -81,9 +93,11 @@ class Policies:
 
     def map(self, change: Callable[[np.ndarray], np.ndarray]) -> "Policies":
         """The same change made to every array."""
-        mean, deviation = (None if x is None else change(x) for x in (self.mean, self.deviation))
+        mean, deviation, source_bias = (
+            None if x is None else change(x) for x in (self.mean, self.deviation, self.source_bias)
+        )
         spread = None if self.spread is None else Spread(*map(change, self.spread))
-        return Policies(self.steps, tuple(map(change, self.arrays)), mean, deviation, spread)
+        return Policies(self.steps, tuple(map(change, self.arrays)), mean, deviation, spread, source_bias)
 
     def lane(self, index: int) -> "Policies":
         """One run's policy, still with a lane axis of one."""
@@ -106,7 +120,8 @@ class Policies:
         if spread is not None:
             spread = Spread(spread.weight[..., :a], spread.bias[..., :a], spread.bounds)
         first, *inner, weight, bias = self.arrays
-        return Policies(self.steps, (first[:, :s], *inner, weight[..., :a], bias[..., :a]), mean, deviation, spread)
+        arrays = (first[:, :s], *inner, weight[..., :a], bias[..., :a])
+        return Policies(self.steps, arrays, mean, deviation, spread, self.source_bias)
 
     def named(self) -> dict[str, np.ndarray]:
         """A single policy's arrays under the names that policy.safetensors uses."""
@@ -121,6 +136,8 @@ class Policies:
             found["log_std.bounds"] = self.spread.bounds
         if self.mean is not None and self.deviation is not None:
             found |= {"observation.mean": self.mean, "observation.deviation": self.deviation}
+        if self.source_bias is not None:
+            found[SOURCE_BIAS] = self.source_bias
         return found
 
     @classmethod
@@ -128,15 +145,15 @@ class Policies:
         cls, steps: tuple[str, ...], named: Mapping[str, np.ndarray], change: Callable[[np.ndarray], np.ndarray]
     ) -> "Policies":
         arrays = tuple(change(named[name]) for name in names_of(steps))
-        mean, deviation = (
-            change(named[f"observation.{part}"]) if f"observation.{part}" in named else None
-            for part in ("mean", "deviation")
+        mean, deviation, source_bias = (
+            change(named[name]) if name in named else None
+            for name in ("observation.mean", "observation.deviation", SOURCE_BIAS)
         )
         spread = None
         if "log_std.weight" in named:
             weight, bias = change(named["log_std.weight"]), change(named["log_std.bias"])
             spread = Spread(weight, bias, named["log_std.bounds"].reshape(len(weight), 2))
-        return cls(steps, arrays, mean, deviation, spread)
+        return cls(steps, arrays, mean, deviation, spread, source_bias)
 
 
 def names_of(steps: Sequence[str]) -> Iterator[str]:
@@ -167,9 +184,14 @@ def from_file(named: Mapping[str, np.ndarray], steps: Sequence[str] | None, seri
 
 
 class Policy:
-    """One trained policy: call it with an observation, get the mean action."""
+    """One trained policy on flat observations, with actions in [-1, 1]: call it with the former, get the mean action.
 
-    def __init__(self, path: Path) -> None:
+    `domain`: whose side of it acts, where it was told its domain in training; the target's is the one to deploy.
+    """
+
+    def __init__(self, path: Path, domain: str = "target") -> None:
+        if domain not in DOMAINS:
+            raise unknown("domain", str(domain), DOMAINS)
         self.path = path
         try:
             with safe_open(path, "numpy") as file:
@@ -182,7 +204,10 @@ class Policy:
         try:
             about = json.loads(self.metadata["about"])
             check_format(about["format"], FORMAT, path)
-            self.policies = from_file(named, about.get("steps"))
+            policies = from_file(named, about.get("steps"))
+            # Whether it is another than the target's.
+            self.of_source = domain == "source" and policies.source_bias is not None
+            self.policies = policies.source if self.of_source else policies
         except OffdynError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:

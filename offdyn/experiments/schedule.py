@@ -74,19 +74,20 @@ class Schedule:
         return self.source_steps_per_target_step if self.has_source else 1
 
     @property
-    def ticks_each(self) -> int:
-        """Per target step."""
-        return max(1, self.source_steps_per_target_step // self.tick)
+    def shares_updates(self) -> bool:
+        """Whether every tick has as many of them: where not, all are in the tick with the target step."""
+        return self.updates_each * self.tick % self.source_steps_per_target_step == 0
 
     @property
     def updates_per_tick(self) -> int:
-        """Of a tick that learns: each does where that divides them evenly, else the one with the target step."""
-        shared, rest = divmod(self.updates_each, self.ticks_each)
-        return self.updates_each if rest else shared
+        """Of a tick that learns."""
+        if self.shares_updates:
+            return self.updates_each * self.tick // self.source_steps_per_target_step
+        return self.updates_each
 
     def learns_at(self, clock: int) -> bool:
         """Whether the tick that begins then has updates."""
-        return self.updates_per_tick != self.updates_each or clock % self.source_steps_per_target_step == 0
+        return self.shares_updates or clock % self.source_steps_per_target_step == 0
 
     @property
     def target_budget(self) -> int:
@@ -104,6 +105,7 @@ WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_epi
     "env_processes",
     "keep_policies",
     "padded",
+    "source_steps",  # as older runs name their length
     "target_log",
     "target_steps",
     "tuning_target_steps",

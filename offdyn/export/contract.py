@@ -26,6 +26,7 @@ PROMISE = (
     "action = middle + half * tanh(mean of the actor), where middle and half come from the action's range; "
     "the observation is normalised inside: hand it over as the environment gives it, its parts flattened in order"
 )
+DOMAIN = "target: the policy was told its domain in training, and the target's share is in the first layer's bias"
 NOT_FINITE = "undefined: check observations before they go in (policy.py refuses them)"
 
 
@@ -35,6 +36,7 @@ def contract(run: RunFolder, policy: Policy, parts: Parts, kind: str, files: Map
     said = {
         "format": FORMAT,
         "policy": PROMISE,
+        **({} if run.config.sac.domain_input == "none" else {"domain": DOMAIN}),
         "input": {
             "name": "observation",
             "shape": ["batch", observation_size],
@@ -130,6 +132,7 @@ def _made(run: RunFolder, policy: Policy) -> dict[str, Any]:
         "run": config.name,
         "task": config.task.to_mapping(),
         "method": config.method,
+        "backbone": config.sac.backbone,
         "preset": config.preset,
         "seed": config.seed,
         "state": provenance["state"],

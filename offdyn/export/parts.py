@@ -7,6 +7,7 @@ import numpy as np
 
 from ..domains import pairs
 from ..errors import OffdynError
+from ..experiments.deployed import action_range
 from ..experiments.policies import Policy, names_of
 
 
@@ -54,15 +55,8 @@ def parts_of(policy: Policy, pair: pairs.Pair) -> Parts:
     deviation = np.ones(size, np.float32) if single.deviation is None else single.deviation[0, 0]
     arrays = single.named()
     layers = {name: arrays[name] for name in names_of(single.steps)}
-    parts = Parts(single.steps, layers, mean, deviation, *_within(*pairs.action_bounds(pair)))
+    parts = Parts(single.steps, layers, mean, deviation, *action_range(pair))
     broken = [name for name, array in parts.arrays().items() if not np.isfinite(array).all()]
     if broken:
         raise OffdynError(f"{policy.path}: {broken[0]} has numbers that are not finite; this policy cannot be used")
     return parts
-
-
-def _within(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds in float32, never wider than they are."""
-    least, most = low.astype(np.float32), high.astype(np.float32)
-    least = np.where(least < low, np.nextafter(least, np.float32(np.inf)), least)
-    return least, np.where(most > high, np.nextafter(most, np.float32(-np.inf)), most)

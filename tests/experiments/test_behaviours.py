@@ -22,7 +22,7 @@ from offdyn.domains import pairs
 from offdyn.errors import OffdynError
 from offdyn.experiments import behaviours, qualities, snapshots
 from offdyn.experiments.behaviours import choose
-from offdyn.experiments.evaluate import Policy
+from offdyn.experiments.policies import Policy
 from offdyn.experiments.progress import Quiet
 from offdyn.experiments.qualities import QUALITIES, Collector, expand, split
 from offdyn.experiments.record import RunFolder
@@ -191,8 +191,8 @@ def test_a_series_is_small_and_nearly_what_was_kept(trained: Path, picked: Path)
     assert series.about["until"] == 360
     for number, step in enumerate(series.about["training_steps"]):
         kept = Policy(trained / "runs" / RUN / "policies" / f"step-{step:09d}.safetensors").policies
-        for name, array in kept.arrays().items():
-            np.testing.assert_allclose(series.policies.lane(number).arrays()[name], array, rtol=1e-3, atol=1e-6)
+        for name, array in kept.named().items():
+            np.testing.assert_allclose(series.policies.lane(number).named()[name], array, rtol=1e-3, atol=1e-6)
     assert load_file(picked / "push-series.safetensors")["layers.0.weight"].dtype == np.float16
 
 

@@ -95,7 +95,7 @@ def test_the_users_value_wins_over_the_recipes_and_that_over_the_presets() -> No
 def test_a_task_outside_the_tables_gets_a_penalty_and_a_notice() -> None:
     config, notices = build("hopper-gravity-0.5")
     assert config.hyper.penalty == 0.5
-    assert notices == ["hopper-gravity-0.5: not in the tables of preset 'paper', using penalty=0.5"]
+    assert notices == ["hopper-gravity-0.5: not in the tables of preset 'reported', using penalty=0.5"]
     assert build("hopper-gravity-0.5", settings={"penalty": 1})[1] == []
     assert build("hopper-big-head")[1] == []
 
@@ -117,7 +117,7 @@ def test_a_task_outside_the_tables_gets_a_penalty_and_a_notice() -> None:
         ("actor_widths", "256,many", "whole numbers such as 256,256"),
         ("bodies", 3, "a divisor of 10"),
         ("bodies", 0, "a divisor of 10"),
-        ("source_steps", 1003, "a multiple of 10 (one tick), say 1000"),
+        ("source_steps", 1003, "a multiple of 10 (source_steps_per_target_step), say 1000"),
         ("eval_interval", 7, "a multiple of 10 (one tick), say 10"),
         ("minimum_rows", 100_000, "less than the 100000 rows the run can collect"),
         ("replay_size", 100, "at least minimum_rows (128)"),
@@ -158,7 +158,7 @@ def test_seeds_tasks_of_one_robot_and_scalars_share_a_cohort_and_others_do_not()
     same_robot = build("hopper-broken-joints")[0]
     other_robot = build("walker-no-right-thigh")[0]
     other_method = build("hopper-big-head", "par-b")[0]
-    other_static = build("hopper-big-head", "par", "released")[0]
+    other_static = build("hopper-big-head", "par", "paper")[0]
     grouped = group([*one, other_robot, same_robot, other_method, other_static])
     assert grouped == [[*one, same_robot], [other_robot], [other_method], [other_static]]
 

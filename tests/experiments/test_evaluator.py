@@ -11,8 +11,9 @@ import pytest
 from offdyn.domains.tasks import resolve
 from offdyn.errors import OffdynError
 from offdyn.experiments import devices, measurements
-from offdyn.experiments.evaluate import Policies, evaluate
+from offdyn.experiments.evaluate import evaluate
 from offdyn.experiments.evaluator import Evaluator
+from offdyn.experiments.policies import Policies
 
 from . import small
 
@@ -23,8 +24,9 @@ WANTED = {"target_episodes": 2, "source_episodes": 1, "index": 7, "kept_rows": 2
 
 def policies() -> Policies:
     rng = np.random.default_rng(0)
-    weights = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 32, 16), (3, 16, 8))]
-    return Policies(tuple(weights), (np.zeros((3, 1, 16), np.float32), np.zeros((3, 1, 8), np.float32)))
+    shapes = ((3, 32, 16), (3, 1, 16), (3, 16, 8), (3, 1, 8))
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    return Policies(("linear", "relu", "linear"), tuple(arrays))
 
 
 @pytest.fixture

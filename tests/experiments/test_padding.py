@@ -21,8 +21,8 @@ from offdyn.domains.tasks import resolve
 from offdyn.errors import OffdynError
 from offdyn.experiments import cohorts, devices, train
 from offdyn.experiments.config import build, group
-from offdyn.experiments.evaluate import Policy
 from offdyn.experiments.leaves import named_leaves
+from offdyn.experiments.policies import Policy
 from offdyn.experiments.programs import Lane, Programs, lane_settings, run_keys
 from offdyn.methods.parts import ensemble
 

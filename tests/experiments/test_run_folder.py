@@ -16,7 +16,7 @@ from offdyn.domains import pairs, worlds
 from offdyn.errors import OffdynError
 from offdyn.experiments import train as training
 from offdyn.experiments.config import from_yaml
-from offdyn.experiments.evaluate import Policy
+from offdyn.experiments.policies import Policy
 from offdyn.experiments.record import RunFolder, find_runs
 
 from . import small

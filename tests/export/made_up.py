@@ -1,6 +1,5 @@
 """Runs' folders with a policy of random numbers, as training would leave them, without the training."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +7,51 @@ import numpy as np
 
 from offdyn.domains import pairs
 from offdyn.experiments.config import build
-from offdyn.experiments.evaluate import Policies
+from offdyn.experiments.policies import Policies
 from offdyn.experiments.record import RunFolder
+from offdyn.learning.backbones import residual
+from offdyn.learning.networks import mlp
 
-WIDTHS = (24, 16)
+WIDTHS, BLOCKS = (24, 16), (12, 12)
+SIMBA = {
+    "backbone": "simba",
+    "domain_input": "flag",
+}  # settings of a run whose policy is residual and was told its domain
 
 
-def random_policies(observation_size: int, action_size: int, normalised: bool, seed: int = 0) -> Policies:
-    """One policy; its observations are far from mean 0 and deviation 1 where they are normalised."""
+def random_policies(
+    observation_size: int, action_size: int, normalised: bool, seed: int = 0, backbone: str = "classic"
+) -> Policies:
+    """One policy; its observations are far from mean 0 and deviation 1 where they are normalised.
+
+    A residual one was told its domain: it has a source's side.
+    """
     generator = np.random.default_rng(seed)
-    sizes = (observation_size, *WIDTHS, action_size)
-    shapes = list(itertools.pairwise(sizes))
-    weights = [generator.normal(0, 1 / np.sqrt(shape[0]), (1, *shape)).astype(np.float32) for shape in shapes]
-    biases = [generator.normal(0, 0.1, (1, 1, shape[1])).astype(np.float32) for shape in shapes]
-    mean = deviation = None
+    build, widths = {"classic": (mlp, WIDTHS), "simba": (residual, BLOCKS)}[backbone]
+    network = build((observation_size, *widths, action_size), observation_size)
+    arrays: list[np.ndarray] = []
+    shapes, norms = iter(network.shapes), iter(network.norms)
+    for step in network.steps:
+        if step == "linear":
+            fan_in, fan_out = next(shapes)
+            arrays.append(generator.normal(0, 1 / np.sqrt(fan_in), (1, fan_in, fan_out)))
+            arrays.append(generator.normal(0, 0.1, (1, 1, fan_out)))
+        elif step == "norm":
+            size = next(norms)
+            arrays += [generator.uniform(0.5, 2, (1, 1, size)), generator.normal(0, 0.5, (1, 1, size))]
+    mean = deviation = source_bias = None
     if normalised:
         mean = generator.normal(3, 2, (1, 1, observation_size)).astype(np.float32)
         deviation = generator.uniform(0.01, 5, (1, 1, observation_size)).astype(np.float32)
-    return Policies(tuple(weights), tuple(biases), mean, deviation)
+    if backbone == "simba":
+        source_bias = generator.normal(0, 1, arrays[1].shape).astype(np.float32)
+    plain = tuple(array.astype(np.float32) for array in arrays)
+    return Policies(network.steps, plain, mean, deviation, source_bias=source_bias)
+
+
+def write(folder: RunFolder, policies: Policies) -> None:
+    """As training writes it."""
+    folder.write_policy(policies.named(), policies.steps)
 
 
 def run(
@@ -40,7 +66,8 @@ def run(
     """A run's folder with config.yaml, provenance.json and a policy."""
     folder = RunFolder.create(out, build(task, method, settings=settings)[0])
     spec = pairs.spec_of(folder.config.task)
-    folder.write_policy(random_policies(spec.observation_size, spec.action_size, normalised).arrays())
+    backbone = folder.config.sac.backbone
+    write(folder, random_policies(spec.observation_size, spec.action_size, normalised, backbone=backbone))
     folder.write_json("provenance.json", {"format": 1, "state": state, "packages": {"jax": "1"}, "target_steps": 7})
     return folder
 

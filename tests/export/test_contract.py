@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import load_file
 
 from offdyn.cli import main
 from offdyn.data.datasets.target_log import TargetLog, path_of
@@ -98,6 +99,18 @@ def test_observed_ranges_come_from_the_target_log_where_there_is_one(tmp_path: P
     assert observed == {"rows": 1, "domain": "target", "low": [-5.0] * 5, "high": [2.0] * 5}
 
 
+def test_a_policy_that_was_told_its_domain_says_whose_side_it_is(tmp_path: Path) -> None:
+    plain = made_up.run(tmp_path / "plain")
+    conditioned = made_up.run(tmp_path / "out", **made_up.SIMBA)
+    for run in (plain, conditioned):
+        main(["export", str(run.path), "--format", "numpy"])
+    said = read(conditioned.path / "export" / "numpy")
+    assert said["domain"].startswith("target: ")
+    assert said["made"]["backbone"] == "simba"
+    assert "domain" not in read(plain.path / "export" / "numpy")
+    assert "source.bias" not in load_file(conditioned.path / "export" / "numpy" / "policy.safetensors")
+
+
 def test_without_stored_rows_the_ranges_are_unknown_and_that_is_said(tmp_path: Path, capsys) -> None:
     run = made_up.run(tmp_path / "out", normalised=False, state="running")
     main(["export", str(run.path), "--format", "numpy", "--out", str(tmp_path / "e")])
@@ -150,9 +163,9 @@ def test_a_missing_extra_is_named(tmp_path: Path, capsys, monkeypatch) -> None:
 
 def test_a_policy_with_broken_numbers_is_refused(tmp_path: Path, capsys) -> None:
     run = made_up.run(tmp_path / "out")
-    arrays = made_up.random_policies(11, 3, normalised=True).arrays()
-    arrays["layers.1.weight"][0, 0] = np.nan
-    RunFolder.open(run.path).write_policy(arrays)
+    policies = made_up.random_policies(11, 3, normalised=True)
+    policies.arrays[2][0, 0, 0] = np.nan
+    made_up.write(RunFolder.open(run.path), policies)
     assert "layers.1.weight has numbers that are not finite" in refused(capsys, str(run.path), "--format", "numpy")
 
 
