@@ -19,6 +19,7 @@ from .config import RunConfig
 from .devices import beside_a_gpu
 from .failures import Failures
 from .learner import Learner
+from .members import Members
 from .memory import capacities
 from .new_rows import NewRows
 from .offline import SourceData, open_source
@@ -48,6 +49,7 @@ class Cohort:
         self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
         self.playing = False  # in the middle of a target episode with a frozen policy
         self.failures = Failures()
+        self.members = Members(self.seeds, 1 + len(first.recipe.method.others))
         self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
         self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
         self.target_returns: list[tuple[int, float]] = []  # (lane, return) of all target episodes, if not evaluated
@@ -124,7 +126,7 @@ class Cohort:
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
         rows = self._act(ids, actions[: len(ids)])
-        if isinstance(self.domain, BodyProcesses) and not self.normalises:
+        if isinstance(self.domain, BodyProcesses) and not self.normalises and self.members.count == 1:
             # The device is at the next actions while these rows are looked at.
             self._chosen = self._choose(self._bodies_at(self.clock + self.plan.tick), self.clock + self.plan.tick)
         self._take_in(ids, rows)
@@ -156,7 +158,7 @@ class Cohort:
         split, size = len(self.source_ids), self.spec.observation_size
         source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
         target_seen = seen[split:].reshape(self.lanes_count, -1, size)
-        return self.learner.act(source_seen, target_seen, number)
+        return self.learner.act(source_seen, target_seen, number, self.members.acting)
 
     def _act(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
         return self.domain.step(ids, self.failures.guard_actions(actions, self.lane_of[ids], self.clock))
@@ -193,6 +195,8 @@ class Cohort:
             if isinstance(self.domain, pairs.OwnBodies) and self.domain.interrupted[body]:
                 continue  # nobody knows what it would have gained
             self.finished.append((int(lane_of[position]), role, gained))
+            if role == TARGET:
+                self.members.ended(int(lane_of[position]), gained)
             if role == TARGET and not self.plan.eval_episodes:
                 self.target_returns.append((int(lane_of[position]), gained))
 

@@ -78,7 +78,7 @@ class Devices:
             source = same if shared_source else lane
             rows_and_counters = (lane, lane, source, lane, same, same, same)
             self._spread(programs, "init", (lane, lane, lane, lane))
-            self._spread(programs, "act", (lane, lane, lane, lane, same))
+            self._spread(programs, "act", (lane, lane, lane, lane, same, lane))
             self._spread(programs, "store", (lane, lane, same), donated=0)
             self._spread(programs, "observe", (lane, lane), donated=0)
             self._spread(programs, "learn", (*rows_and_counters, lane), donated=1)
@@ -89,7 +89,7 @@ class Devices:
         return programs
 
     def _spread(self, programs: Programs, name: str, places: tuple[Any, ...], donated: int | tuple[()] = ()) -> None:
-        # Replication is not checked: a kernel of our own has no rule for it, and nothing that is returned is shared.
+        # Replication is not checked: nothing that is returned is shared.
         local = jax.shard_map(
             getattr(programs, name), mesh=self.mesh, in_specs=places, out_specs=Along(LANES), check_vma=False
         )

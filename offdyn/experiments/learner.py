@@ -103,9 +103,9 @@ class Learner:
         if self.lanes.moments is not None:
             self.lanes = self.lanes._replace(moments=self.programs.observe(self.lanes.moments, new))
 
-    def act(self, source_seen: np.ndarray, target_seen: np.ndarray, number: int) -> Any:
+    def act(self, source_seen: np.ndarray, target_seen: np.ndarray, number: int, members: np.ndarray) -> Any:
         """Every lane's actions for the source's bodies and the target's, and its fault, when the device has them."""
-        return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number))
+        return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number), members)
 
     def learn(self, sizes: tuple[np.int32, np.int32], first: int, alive: np.ndarray) -> None:
         """Have the device sent to the updates of one tick, the first of them number `first`."""

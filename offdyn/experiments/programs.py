@@ -29,6 +29,7 @@ class Lane(NamedTuple):
     """All that one run learns, as the device holds it."""
 
     agent: Agent
+    others: tuple[Agent, ...]  # further members, where the method has some
     learned: Any
     sac: Sac
     hyper: Any
@@ -78,7 +79,7 @@ class Programs:
             jax.eval_shape(self._diagnose, jax.random.key(0), one, replay, replay, size, size, size, held_out, weight)
         )
         self.init = jax.jit(jax.vmap(partial(self._lane, notes=len(self.notes))))
-        self.act = jax.jit(jax.vmap(self._computed(self._act), in_axes=(0, 0, 0, 0, None)))
+        self.act = jax.jit(jax.vmap(self._computed(self._act), in_axes=(0, 0, 0, 0, None, 0)))
         self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
         self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
         source_axis = None if shared_source else 0  # a dataset is one copy for all lanes
@@ -102,8 +103,10 @@ class Programs:
     def _lane(self, key: Array, sac: Sac, hyper: Any, present: Present | None, notes: int) -> Lane:
         key, spec = hook_key(key, "init"), self.spec._replace(present=present)
         sac, hyper = (jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), x) for x in (sac, hyper))
+        numbers = range(2, 2 + len(self.method.others))
         return Lane(
             agent=core.init(hook_key(key, "agent"), sac, spec),
+            others=tuple(core.init(hook_key(key, f"agent {number}"), sac, spec) for number in numbers),
             learned=self.method.init(hook_key(key, "method"), hyper, spec),
             sac=sac,
             hyper=hyper,
@@ -120,9 +123,9 @@ class Programs:
         return observation if lane.moments is None else lane.moments.normalise(observation)
 
     def _act(
-        self, key: Array, lane: Lane, source_seen: Array, target_seen: Array, clock: Array
+        self, key: Array, lane: Lane, source_seen: Array, target_seen: Array, clock: Array, member: Array
     ) -> tuple[Array, Array, Array]:
-        """Actions for the source bodies [b, A] and the target body [1, A], and the lane's fault."""
+        """Actions for the source bodies [b, A] and, of one member, for the target body [1, A], and the lane's fault."""
         key = jax.random.fold_in(key, clock)
         sac, spec = lane.sac, self._spec(lane)
         context = Context(
@@ -134,9 +137,10 @@ class Programs:
         else:
             source = self.method.explore(observation, context)
         source = _noisy(source, sac.source_noise, hook_key(key, "source noise"))
-        target, _ = core.act(
-            lane.agent.actor.value, self._seen(lane, target_seen), hook_key(key, "target action"), sac, spec
-        )
+        acting = lane.agent.actor.value
+        for number, other in enumerate(lane.others, 1):
+            acting = jax.tree.map(partial(jnp.where, member == number), other.actor.value, acting)
+        target, _ = core.act(acting, self._seen(lane, target_seen), hook_key(key, "target action"), sac, spec)
         target = _noisy(target, sac.target_noise, hook_key(key, "target noise"))
         if self.random_until:
             source, target = (
@@ -158,25 +162,22 @@ class Programs:
     def _notes(
         self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
     ) -> Notes:
-        return self._update(key, lane, source, target, source_size, target_size, step)[2]
+        return self._update(key, lane, source, target, source_size, target_size, step)[-1]
 
     def _update(
         self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
-    ) -> tuple[Agent, Any, Notes]:
+    ) -> tuple[Agent, tuple[Agent, ...], Any, Notes]:
         spec = self._spec(lane)
-        return core.update(
-            lane.agent,
-            lane.learned,
+        replays = (
             Replay(source, source_size, spec, lane.moments, SOURCE),
             Replay(target, target_size, spec, lane.moments),
-            method=self.method,
-            rows=self.rows,
-            sac=lane.sac,
-            hyper=lane.hyper,
-            spec=spec,
-            key=jax.random.fold_in(key, step),
-            step=step,
         )
+        shared: dict[str, Any] = {"sac": lane.sac, "spec": spec, "key": jax.random.fold_in(key, step), "step": step}
+        agent, learned, notes = core.update(
+            lane.agent, lane.learned, *replays, method=self.method, rows=self.rows, hyper=lane.hyper, **shared
+        )
+        others, more = core.update_others(lane.others, self.method.others, *replays, **shared)
+        return agent, others, learned, notes | more
 
     def _learn(
         self,
@@ -192,8 +193,10 @@ class Programs:
         """A tick's updates, the first of them number `first`. Only a living lane can have a new fault."""
 
         def one(carry: Lane, step: Array) -> tuple[Lane, Array]:
-            agent, learned, notes = self._update(key, carry, source, target, source_size, target_size, step)
-            return carry._replace(agent=agent, learned=learned), jnp.stack([notes[name] for name in self.notes])
+            agent, others, learned, notes = self._update(key, carry, source, target, source_size, target_size, step)
+            return carry._replace(agent=agent, others=others, learned=learned), jnp.stack(
+                [notes[name] for name in self.notes]
+            )
 
         after, noted = jax.lax.scan(one, lane, first + jnp.arange(self.updates))
         bad = ~jnp.isfinite(noted)  # [updates, notes]
@@ -207,7 +210,7 @@ class Programs:
 
     def _keep(self, lane: Lane, kept: Lane, alive: Array) -> Lane:
         """The lane if all of it is well, else what was kept of it before."""
-        good = alive & (lane.fault[0] == 0) & _finite((lane.agent, lane.learned))
+        good = alive & (lane.fault[0] == 0) & _finite((lane.agent, lane.others, lane.learned))
         return self._settle(lane, kept, good)
 
     def _settle(self, lane: Lane, kept: Lane, alive: Array) -> Lane:
@@ -249,7 +252,7 @@ def _noisy(action: Array, deviation: Array, key: Array) -> Array:
 
 def _networks(lane: Lane) -> list[Any]:
     """Every trained network of a lane, without its optimiser's memory and slow copies: those break after it."""
-    trained = jax.tree.leaves((lane.agent, lane.learned), is_leaf=lambda node: isinstance(node, Trained))
+    trained = jax.tree.leaves((lane.agent, lane.others, lane.learned), is_leaf=lambda node: isinstance(node, Trained))
     return [node.value for node in trained if isinstance(node, Trained)]
 
 

@@ -315,3 +315,29 @@ def update(
         ),
     )
     return agent, learned, notes | more
+
+
+def update_others(
+    others: tuple[Agent, ...],
+    rows: tuple[str, ...],
+    source: Replay,
+    target: Replay,
+    *,
+    sac: Sac,
+    spec: Spec,
+    key: jax.Array,
+    step: jax.Array,
+) -> tuple[tuple[Agent, ...], "Notes"]:
+    """One update of each further member, without corrections, on batches of its own."""
+    taught: list[Agent] = []
+    notes: Notes = {}
+    for number, (other, its_rows) in enumerate(zip(others, rows, strict=True), 2):
+        own = hook_key(key, f"member {number}")
+        keys, n = (hook_key(own, "source rows"), hook_key(own, "target rows")), sac.batch_size
+        batch = target.sample(keys[1], 2 * n)
+        if its_rows == "both":
+            batch = join(source.sample(keys[0], n), target.sample(keys[1], n))
+        other, more = learn(other, batch, sac=sac, spec=spec, key=own, step=step)
+        taught.append(other)
+        notes |= {f"{name} of member {number}": value for name, value in more.items()}
+    return tuple(taught), notes

@@ -69,6 +69,8 @@ class Method:
     pads: bool = False  # right also where `Spec.present` says that some entries only fill up
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"paper": Preset()})  # the first is the default
     program: str = ""  # the method whose Hyper and functions these are, where runs of both may share a program
+    # Further members, each an agent of its own, by the rows it learns from: target or both. The best one is deployed.
+    others: tuple[str, ...] = ()
     # The method's own networks.
     init: Callable[[jax.Array, Any, Spec], Any] = _init
     # Train them, given both replays.

@@ -8,6 +8,7 @@ from ..errors import unknown
 from .cql import CQL
 from .cql_sac import CQL_SAC
 from .darc import DARC, DARC_WEIGHT
+from .duo import DUO
 from .h2o import H2O
 from .method import Method
 from .par import PAR, PAR_B
@@ -15,7 +16,7 @@ from .sac import SAC
 from .vgdf import VGDF
 
 METHODS: dict[str, Method] = {
-    method.name: method for method in (SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, CQL, CQL_SAC, H2O)
+    method.name: method for method in (SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, DUO, CQL, CQL_SAC, H2O)
 }
 
 
