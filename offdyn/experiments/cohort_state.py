@@ -18,7 +18,7 @@ from .failures import Failures
 from .leaves import fill_leaves, matching, named_leaves
 from .memory import capacities
 from .policies import Policies, Spread
-from .programs import Experience
+from .programs import Experience, Lane
 
 
 def start(cohort: Cohort, starts: Mapping[int, Mapping[str, np.ndarray]]) -> None:
@@ -39,7 +39,7 @@ def policies(cohort: Cohort, domain: float = TARGET) -> Policies:
     """A copy of the policies on the host, as they act in a domain; the target's know their source's side, too."""
     lanes = cohort.settled
     network = actor_network(cohort.runs[0].sac, cohort.spec)
-    steps, arrays = network.steps, [np.array(array) for array in lanes.agent.actor.value]
+    steps, arrays = network.steps, _deployed(cohort, lanes)
     source_bias = None
     if steps[0] in DOMAIN_INPUTS:
         if domain == TARGET:
@@ -57,6 +57,13 @@ def policies(cohort: Cohort, domain: float = TARGET) -> Policies:
     return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, spread, source_bias)
 
 
+def _deployed(cohort: Cohort, lanes: Lane) -> list[np.ndarray]:
+    """The actor's arrays of each lane's deployed member."""
+    members = [agent.actor.value for agent in (lanes.agent, *lanes.others)]
+    every, chosen = np.arange(cohort.lanes_count), cohort.members.deployed
+    return [np.stack([np.asarray(array) for array in same])[chosen, every] for same in zip(*members, strict=True)]
+
+
 def _within(domain: float, how: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """The network of one domain: what its first layer makes of the domain is a part of that layer's bias."""
     said: Any = domain
@@ -72,7 +79,7 @@ def _within(domain: float, how: str, arrays: list[np.ndarray]) -> list[np.ndarra
 def agent_arrays(cohort: Cohort, lane: int) -> dict[str, np.ndarray]:
     """One run's networks and optimisers by name, and what its observations are normalised by."""
     lanes = cohort.settled
-    tree = {"agent": lanes.agent, "learned": lanes.learned, "moments": lanes.moments}
+    tree = {"agent": lanes.agent, "others": lanes.others, "learned": lanes.learned, "moments": lanes.moments}
     return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
 
 
@@ -100,6 +107,7 @@ def save(cohort: Cohort) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "learned_at": cohort.learned_at,
         "playing": cohort.playing,
         "target_returns": cohort.target_returns,
+        "members": cohort.members.save(),
         "source_data": None if cohort.source_data is None else cohort.source_data.sha256,
     }
     return state, host
@@ -124,6 +132,8 @@ def load(
     cohort.failures = Failures({lane: (quantity, at) for lane, quantity, at in host["failures"]})
     cohort.finished = [(lane, role, value) for lane, role, value in host["finished"]]
     cohort.learned_at, cohort.playing = host.get("learned_at"), host.get("playing", False)
+    if "members" in host:
+        cohort.members.load(host["members"])
     cohort.target_returns = [(lane, value) for lane, value in host.get("target_returns", [])]
     if isinstance(cohort.domain, pairs.OwnBodies):
         cohort.running_return[:], cohort.playing = 0.0, False
