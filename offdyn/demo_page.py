@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .demo import PAR, PENALTY, REASON, RIVALS, RULE
+from .demo import PAR, PENALTY, REASON, RULE
+from .demo import RIVALS as BASELINES
 from .errors import OffdynError
 
 ABOVE = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "frameon": False, "borderaxespad": 0.2}  # of the panel
@@ -35,17 +36,23 @@ def draw(curves: Mapping[str, Sequence[Curve]]) -> Any:
         raise OffdynError("the demo's picture needs the Python package matplotlib; install it") from error
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    for rival in (*reversed(RIVALS), PAR):
-        steps = column(curves[rival.label], "target_steps")
-        _bundle(left, steps, column(curves[rival.label], "target_return_mean"), rival.colour, rival.label)
+    for method in (*reversed(BASELINES), PAR):
+        steps = column(curves[method.label], "target_steps")
+        _bundle(left, steps, column(curves[method.label], "target_return_mean"), method.colour, method.label)
     left.set(xlabel="steps in the target", ylabel="return in the target (bold: mean of the seeds)")
     handles, labels = left.get_legend_handles_labels()
     left.legend(handles[::-1], labels[::-1], ncols=2, **ABOVE)
     steps = column(curves[PAR.label], "target_steps")
-    _bundle(right, steps, column(curves[PAR.label], "penalty_mean"), PAR.colour, "deducted from PAR's source rows")
+    _bundle(
+        right,
+        steps,
+        column(curves[PAR.label], "penalty_mean"),
+        PAR.colour,
+        "PAR's reward penalty on source transitions",
+    )
     spared = PENALTY * column(curves[PAR.label], "deviation_on_fresh_target_rows")
-    _bundle(right, steps, spared, "#666666", "what new target rows would lose", "--")
-    right.set(xlabel="steps in the target", ylabel="reward per row", yscale="log", xlim=left.get_xlim())
+    _bundle(right, steps, spared, "#666666", "the same on new target transitions", "--")
+    right.set(xlabel="steps in the target", ylabel="reward penalty per transition", yscale="log", xlim=left.get_xlim())
     right.legend(**ABOVE)
     for panel in (left, right):
         panel.spines[["top", "right"]].set_visible(False)
@@ -89,8 +96,8 @@ def write(
 <table>{"".join(lines)}</table>
 <p>Each number is one seed ({html.escape(", ".join(map(str, seeds)))}): the mean return of its final policy over 50
 fresh episodes. The verdict is computed: {html.escape(RULE)}.</p>
-<p>PAR: {steps}, penalty {PENALTY:g}. Its twin with penalty 0 is the same in all else. The two others learn in the
-target alone, from as many target steps, with one update per step or with as many updates as PAR.
+<p>PAR: {steps}, penalty {PENALTY:g}. Its ablation with penalty 0 is the same in all else. The two baselines learn in
+the target alone, from as many target steps: one with one update per step, one with as many updates as PAR.
 {seconds:.0f} seconds in all. The runs are in <code>runs/</code>: settings, curves, metrics, policies.</p>
 </body></html>
 """

@@ -17,7 +17,7 @@ CAPTION = (
 
 
 def in_short(part: Part) -> Table:
-    """Rows tasks, columns methods; what is published in the last columns."""
+    """A line for each task, a column for each method, then what is published."""
     comparison = part.comparison
     labels = comparison.labels
     beside = {} if part.about else _published(comparison)

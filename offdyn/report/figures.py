@@ -9,6 +9,7 @@ from .cells import Cell, Comparison, Row
 from .costs import drawable
 from .drawing import Figure, Panel, Points, Series, Style, curves_panel, styles
 from .finals import finals
+from .notices import count
 from .parts import Part, file_name, looks, parts
 from .results import shared_scores
 from .runs import Run
@@ -31,9 +32,9 @@ def figures_of(comparison: Comparison) -> list[Figure]:
 def learning_curves(part: Part) -> Figure | None:
     """Target return over target steps."""
     caption = (
-        "Bold: mean over the seeds as far as all of them have come, with its 95 % bootstrap interval (of three or "
-        f"more, and in panels of up to {FEW_COLUMNS} columns). Thin: every seed; one that failed ends in a cross and "
-        "is in no mean. A level line without a curve: final return of a method that does not learn in the target."
+        "Bold: mean over the seeds, as far as all of them have come. Band: its 95 % interval, of three or more "
+        f"seeds and for up to {FEW_COLUMNS} methods. Thin: every seed; a failed one ends in a cross and is in no mean. "
+        "A level line: the final return of a method that does not learn in the target."
     )
     title, unit = f"Learning curves{part.about}", "return in the target"
     return _over_time(part, RETURN, f"curves{part.ending}", title, unit, caption)
@@ -121,12 +122,12 @@ def profiles(comparison: Comparison) -> Figure | None:
 
     tasks = len(next(iter(by_label.values())))
     caption = (
-        f"Of the {tasks} task(s) on which every method here has a finished run: the share of runs whose score "
+        f"Of the {count(tasks, 'task')} on which every method here has a finished run: the share of runs whose score "
         "lies above a value, every task counting the same, with its 95 % bootstrap interval. Higher is better."
     )
     title = f"Performance profile, {comparison.kind} source"
     drawn = [series(label) for label in look if label in by_label]
-    panel = Panel(f"{tasks} task(s)", "normalised score", "share of runs above it", drawn, digits=2)
+    panel = Panel(count(tasks, "task"), "normalised score", "share of runs above it", drawn, digits=2)
     return Figure(f"{comparison.kind}-profile", title, caption, [panel], [one.style for one in drawn])
 
 

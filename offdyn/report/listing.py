@@ -40,7 +40,8 @@ def _line(run: Run) -> str:
     cells = [
         f'<td class="word">{html.escape(run.path.name)}{_poster(run)}{_settings(run)}</td>',
         f'<td class="word"><span class="state {run.state.split()[-1]}">{html.escape(run.state)}</span>{why}</td>',
-        *(f"<td>{html.escape(text or DASH)}</td>" for text in (run.task, _source(run), run.method, run.preset, seed)),
+        f'<td class="word">{html.escape(run.task or DASH)}</td>',
+        *(f"<td>{html.escape(text or DASH)}</td>" for text in (_source(run), run.method, run.preset, seed)),
         f'<td data-sort="{"" if final is None else final}">{shown(final)}</td>',
         f"<td>{run.target_steps}</td>",
         f"<td>{sparkline(run)}</td>",

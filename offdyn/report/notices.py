@@ -61,7 +61,11 @@ def notices(
 def _notice(what: str, details: Iterable[str]) -> Notice | None:
     """Nothing to say where there is nothing."""
     listed = tuple(details)
-    return Notice(what.format(n=len(listed), runs=count(len(listed), "run")), listed) if listed else None
+    return (
+        Notice(what.format(n=len(listed), runs=count(len(listed), "run"), tasks=count(len(listed), "task")), listed)
+        if listed
+        else None
+    )
 
 
 def _damaged(runs: Sequence[Run]) -> Notice | None:
@@ -117,7 +121,7 @@ def _seeds(comparison: Comparison) -> Notice | None:
         if len({tuple(seeds) for seeds in by_label.values()}) > 1:
             told = "; ".join(f"{label}: {' '.join(map(str, seeds)) or 'none'}" for label, seeds in by_label.items())
             details.append(f"{row.name}: {told}")
-    return _notice(f"{comparison.kind}: seeds finished are not the same for all columns of {{n}} row(s)", details)
+    return _notice(f"{comparison.kind}: finished seeds differ between the methods on {{tasks}}", details)
 
 
 def _gaps(comparison: Comparison) -> Notice | None:
@@ -125,13 +129,13 @@ def _gaps(comparison: Comparison) -> Notice | None:
     for row in comparison.rows:
         if absent := [label for label in comparison.labels if comparison.cell(row, label) is None]:
             details.append(f"{row.name}: {'; '.join(absent)}")
-    return _notice(f"{comparison.kind}: {{n}} row(s) have no runs of some columns", details)
+    return _notice(f"{comparison.kind}: {{tasks}} without runs of some methods", details)
 
 
 def _few(comparison: Comparison) -> Notice | None:
     few = [cell for cell in comparison.cells if len(cell.finished) < FEWEST_RUNS]
     details = [f"{cell.row.name}, {cell.label}: {len(cell.finished)}" for cell in few]
-    what = f"{comparison.kind}: {{n}} cell(s) have fewer than {FEWEST_RUNS} finished runs, too few for an interval"
+    what = f"{comparison.kind}: fewer than {FEWEST_RUNS} finished runs in {{n}} case(s), too few for an interval"
     return _notice(what, details)
 
 
@@ -142,7 +146,7 @@ def _budgets(comparison: Comparison) -> Notice | None:
         budgets = {r.target_budget for c in comparison.cells if c.row == row for r in c.runs} - {0}
         if len(budgets) > 1:
             details.append(f"{row.name}: {', '.join(map(str, sorted(budgets)))}")
-    return _notice(f"{comparison.kind}: target steps differ between the runs of {{n}} row(s)", details)
+    return _notice(f"{comparison.kind}: target steps differ between the runs on {{tasks}}", details)
 
 
 def _chosen_by_task(comparison: Comparison) -> Notice | None:
@@ -153,7 +157,7 @@ def _chosen_by_task(comparison: Comparison) -> Notice | None:
             values = dict.fromkeys(said(name, cell.settings.get(name)) for cell in cells)
             if len(values) > 1:
                 details.append(f"{label}: {', '.join(values)}")
-    return _notice(f"{comparison.kind}: {{n}} setting(s) given by hand differ between the tasks of a column", details)
+    return _notice(f"{comparison.kind}: {{n}} setting(s) given by hand differ between the tasks of a method", details)
 
 
 def _other_bodies(comparison: Comparison) -> Notice | None:
@@ -162,7 +166,7 @@ def _other_bodies(comparison: Comparison) -> Notice | None:
         for role, found in (run.provenance.get("models") or {}).items():
             hashes[run.task, role].add(str(found))
     details = [f"{task}, {role}: {', '.join(sorted(some))}" for (task, role), some in hashes.items() if len(some) > 1]
-    return _notice(f"{comparison.kind}: runs of one task had different bodies; do not compare them", details)
+    return _notice(f"{comparison.kind}: runs of one task had different robot models; do not compare them", details)
 
 
 def _other_data(comparison: Comparison) -> Notice | None:

@@ -30,10 +30,8 @@ def page(
 ) -> str:
     """All sections in reading order."""
     style, script = (_own(f"page.{ending}") for ending in ("css", "js"))
-    first = (
-        "\n".join(_overview(one, not no_files) for one in seen_first)
-        or "<p>Nothing to compare yet: no run has finished.</p>"
-    )
+    nothing = ["<p>Nothing to compare yet: no run has finished.</p>"]
+    first, *more = [_overview(one, not no_files) for one in seen_first] or nothing
     drawn = "\n".join(charts.figure(figure, not no_files) for figure in figures)
     without = f'<p class="quiet">{html.escape(no_files)}</p>' if no_files else ""
     tables, other = ("\n".join(table.to_html() for table in some) for some in (results, costs))
@@ -61,6 +59,7 @@ def page(
 {first}
 <p class="quiet">{html.escape(summary)} {html.escape(", ".join(folders))} · offdyn {__version__}</p>
 {_notices(notices)}
+{"".join(more)}
 {body}
 <script>
 {script}</script>

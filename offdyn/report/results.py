@@ -123,7 +123,7 @@ def aggregates(comparison: Comparison) -> Table | None:
         best = marked([row[column] for row in rows], values, lowest=name == "optimality gap")
         rows = [[*row[:column], entry, *row[column + 1 :]] for row, entry in zip(rows, best, strict=True)]
     caption = (
-        f"Over the {shared} task(s) on which every method here has a finished run; 95 % intervals from a bootstrap "
+        f"Over the {shared} tasks on which every method here has a finished run; 95 % intervals from a bootstrap "
         "that redraws the seeds within each task. Optimality gap: how far runs fall short of 100 on average."
     ) + drawn * f" {LATE.capitalize()}: of the evaluations there, where a final policy is one draw."
     return Table(

@@ -339,7 +339,7 @@ def test_runs_that_are_not_alike_are_named(tmp_path: Path) -> None:
     assert "2 versions of offdyn among the runs compared" in said
     assert "0.0.9: 1 run" in said
     assert "2 devices among the runs compared" in said
-    assert "different bodies" in said
+    assert "different robot models" in said
     assert "hopper-big-head, target: bb, cc" in said
 
 
