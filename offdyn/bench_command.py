@@ -12,6 +12,8 @@ DONE, INTERRUPTED = 0, 130
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quick", action="store_true", help="fewer lanes and turns: half the time, noisier")
+    more = "updates of SAC on these, too, at several widths: classic, simba, ensemble"
+    command.add_argument("--backbone", nargs="+", default=[], metavar="NAME", help=more)
     command.add_argument("--out", type=Path, metavar="FILE.json", help="all figures, with machine and versions")
     command.add_argument("--json", action="store_true", help="print one object in place of the tables")
 
@@ -21,10 +23,13 @@ def run(asked: argparse.Namespace) -> int:
         raise OffdynError(f"--out {asked.out}: expected a file to write, in a folder that exists")
     from .bench.table import table
     from .bench.whole import describe, measure, say
+    from .learning.backbones import backbone
 
+    for name in asked.backbone:
+        backbone(name)  # refuses one that is not there before anything is measured
     found, code = describe(), DONE
     try:
-        measure(found, asked.quick, say)
+        measure(found, asked.quick, say, asked.backbone)
     except KeyboardInterrupt:
         print("interrupted: this is what was measured so far", file=sys.stderr)
         code = INTERRUPTED

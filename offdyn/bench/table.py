@@ -16,6 +16,8 @@ def table(found: dict[str, Any]) -> str:
     if found["physics"]:
         parts.append(_physics(found["physics"]))
     parts += [_training(row) for row in found["training"]]
+    if found["backbones"]:
+        parts.append(_backbones(found["backbones"]))
     parts.append(f"Measured in {found['seconds']:.0f} seconds.")
     return "\n\n".join(parts)
 
@@ -70,3 +72,16 @@ def _training(row: dict[str, Any]) -> str:
         f"{row['device_waits_share']:.0%} of the time\n"
         f"its first 200 steps were done {row['start_up_seconds']:.1f} s after the start"
     )
+
+
+def _backbones(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        f"BACKBONES, updates of SAC, {rows[0]['robot']}; hours: of 100,000 target steps, all lanes at once",
+        "backbone    width  lanes   ms/update   updates/target step   hours",
+    ]
+    lines += [
+        f"{row['backbone']:10}  {row['width']:5d}  {row['lanes']:5d}  {row['milliseconds']:10.3f}   "
+        f"{row['updates_per_target_step']:19d}   {row['hours']:5.1f}"
+        for row in rows
+    ]
+    return "\n".join(lines)

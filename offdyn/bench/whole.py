@@ -3,7 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from ..cores import every
 from ..experiments.program_cache import keep_programs
 from ..experiments.progress import Lines
 from ..experiments.record import surroundings
-from . import floors, physics, training, updates
+from . import backbones, floors, physics, training, updates
 from .update_loop import TASKS, UpdateLoop
 
 FORMAT = 1
@@ -24,7 +25,7 @@ def describe() -> dict[str, Any]:
     """The machine, before anything is measured."""
     load = os.getloadavg()[0]  # processes at work in the last minute, those of others
     about = {"format": FORMAT, "complete": False, "seconds": 0.0, "load": load, "surroundings": surroundings(None)}
-    return about | {part: [] for part in ("updates", "physics", "training")}
+    return about | {part: [] for part in ("updates", "physics", "training", "backbones")}
 
 
 def lanes_of(platform: str, quick: bool) -> list[int]:
@@ -32,14 +33,24 @@ def lanes_of(platform: str, quick: bool) -> list[int]:
     return ([1, 2] if quick else [1, 2, 4]) if platform == "cpu" else ([1, 10] if quick else [1, 10, 40])
 
 
-def measure(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> None:
-    """Fill `found` part by part."""
+def measure(found: dict[str, Any], quick: bool, say: Callable[[str], None], names: Sequence[str] = ()) -> None:
+    """Fill `found` part by part; `names`: of backbones, whose updates are timed as well."""
     keep_programs(Lines())
     began = time.perf_counter()
-    for part, row in _rows(found, quick, say):
+    for part, row in chain(_rows(found, quick, say), _on_backbones(names, quick, say)):
         found[part].append(row)
         found["seconds"] = time.perf_counter() - began
     found["complete"] = True
+
+
+def _on_backbones(
+    names: Sequence[str], quick: bool, say: Callable[[str], None]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    one, *_, few = lanes_of(jax.default_backend(), quick)
+    for name in names:
+        say(f"updates on {name}")
+        for row in backbones.measure(name, (one, few), 10 if quick else 30):
+            yield "backbones", row
 
 
 def _rows(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> Iterator[tuple[str, dict[str, Any]]]:
