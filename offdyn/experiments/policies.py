@@ -37,7 +37,7 @@ class Policies:
     mean: np.ndarray | None = None  # [lanes, 1, S], of observations, where they are normalised
     deviation: np.ndarray | None = None
     spread: Spread | None = None  # where actions can be drawn, too
-    # [lanes, 1, size], of the first layer in the source, where the policy was told its domain; `arrays` are the target's
+    # [lanes, 1, size]: of the first layer in the source, if the policy was told its domain: `arrays` are the target's
     source_bias: np.ndarray | None = None
 
     @property

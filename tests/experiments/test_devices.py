@@ -24,15 +24,21 @@ from offdyn.experiments import devices
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.program_cache import keep_programs
 from offdyn.experiments.progress import Quiet
-from tests.experiments.small import PUSH, resume, train, two_runs
+from tests.experiments.small import PUSH, SMALL_NETWORKS, resume, run, train
 
+BACKBONES = {
+    "classic": {},
+    "simba": {"backbone": "simba", "domain_input": "flag", "random_steps": 6},
+}
+own = BACKBONES[sys.argv[2]] | ({} if sys.argv[2] == "classic" else SMALL_NETWORKS)
+runs = [run("par", seed, **own) for seed in (0, 1)]
 keep_programs(Quiet())
 pairs.WORLDS[PUSH.name] = PUSH
 folder = Path(sys.argv[1])
 
 for count in (1, 2):
     devices.count_for = lambda lanes: count
-    cohort = Cohort(two_runs())
+    cohort = Cohort(runs)
     learner, rng = cohort.learner, np.random.default_rng(0)
     state = learner.lanes
     rows = [learner.devices.deal(rng.normal(size=r.shape).astype(np.float32)) for r in learner.experience]
@@ -46,7 +52,7 @@ for count in (1, 2):
     assert all(len(leaf.sharding.device_set) == count for leaf in learned), "the state left its devices"
     np.savez(folder / f"{count}.npz", *map(np.asarray, learned))
 
-train(two_runs(), folder / "runs", stop_at=200)
+train(runs, folder / "runs", stop_at=200)
 devices.count_for = lambda lanes: 1
 print("resumed at step 200" in resume(folder / "runs").said)
 """
@@ -66,12 +72,14 @@ def in_a_process(script: str, *arguments: object, **environment: str) -> list[st
     return done.stdout.splitlines()
 
 
-@pytest.fixture(scope="module")
-def on_two_devices(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> tuple[Path, list[str]]:
+@pytest.fixture(scope="module", params=["classic", "simba"])
+def on_two_devices(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_programs: None
+) -> tuple[Path, list[str]]:
     """What the script left, and printed."""
     folder = tmp_path_factory.mktemp("devices")
     flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"  # compiles faster
-    return folder, in_a_process(SCRIPT, folder, XLA_FLAGS=flags)
+    return folder, in_a_process(SCRIPT, folder, request.param, XLA_FLAGS=flags)
 
 
 def test_two_devices_learn_what_one_learns(on_two_devices: tuple[Path, list[str]]) -> None:

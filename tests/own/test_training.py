@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import offdyn
 from offdyn import cli
@@ -50,6 +51,20 @@ def test_a_trained_policy_can_be_evaluated_and_reported(trained, tmp_path, capsy
     summary, _ = write([run.path.parent], tmp_path / "report")
     assert "1 run: 1 finished" in summary
     assert "source-to-target" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_a_loaded_policy_takes_what_the_environment_shows_and_gives_what_it_takes(tmp_path):
+    pair = {"source": named("parts_source"), "target": named("parts_target")}
+    (run,) = tiny.train(tmp_path / "runs", eval_episodes=0, **pair)
+    policy, normalised = offdyn.load_policy(run), offdyn.load_policy(run, normalised=True)
+    env = tiny.environments.parts_target()
+    observation, _ = env.reset(seed=0)
+    for _ in range(5):
+        action = policy(observation)
+        flat = spaces.utils.flatten(env.observation_space, observation)
+        np.testing.assert_allclose(action, 1 + 4 * normalised(flat), atol=1e-5)  # from -3 to 5
+        assert env.action_space.contains(action)
+        observation, *_ = env.step(action)
 
 
 def test_without_evaluation_the_curve_shows_training_episodes(tmp_path):
