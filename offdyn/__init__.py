@@ -1,27 +1,53 @@
 """Off-dynamics reinforcement learning: a policy for a scarce target from a plentiful source with other dynamics."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .domains import register
 
 __version__ = "0.1.0"
-__all__ = ["OffdynError", "load_policy", "plan", "resume", "train"]
 
 if TYPE_CHECKING:
-    from .api import load_policy, plan, resume, train
+    from .api import evaluate, load_policy, load_runs, make_env, plan, resume, train
     from .errors import OffdynError
+    from .extend import register_backbone, register_env, register_method
+
+# What needs JAX is loaded only when it is asked for.
+_HOMES = {
+    "OffdynError": "errors",
+    "evaluate": "api",
+    "load_policy": "api",
+    "load_runs": "api",
+    "make_env": "api",
+    "plan": "api",
+    "register_backbone": "extend",
+    "register_env": "extend",
+    "register_method": "extend",
+    "resume": "api",
+    "train": "api",
+}
+__all__ = [
+    "OffdynError",
+    "evaluate",
+    "load_policy",
+    "load_runs",
+    "make_env",
+    "plan",
+    "register_backbone",
+    "register_env",
+    "register_method",
+    "resume",
+    "train",
+]
 
 register()
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs JAX only when it is asked for."""
-    if name == "OffdynError":
-        from .errors import OffdynError
+    if name not in _HOMES:
+        raise AttributeError(f"module 'offdyn' has no attribute '{name}'")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
-        return OffdynError
-    if name in __all__:
-        from . import api
 
-        return getattr(api, name)
-    raise AttributeError(f"module 'offdyn' has no attribute '{name}'")
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

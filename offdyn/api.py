@@ -3,19 +3,23 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 
-from .domains import own
+from .domains import own, pairs
+from .domains.gym_env import RobotEnv
 from .domains.pairs import Pair
-from .errors import OffdynError
+from .errors import OffdynError, unknown
+from .experiments import evaluate as evaluation
 from .experiments import train as training
 from .experiments.config import RunConfig, build, lists_of_floats, with_first_phases
 from .experiments.deployed import EnvironmentPolicy
 from .experiments.policies import Policy
 from .experiments.progress import Progress
 from .experiments.record import RunFolder
+from .report.runs import gather
 
 Environment = str | own.Factory
 Wanted = str | Path | Mapping[str, Any] | Pair
@@ -162,3 +166,86 @@ def load_policy(run: str | Path | RunFolder, *, domain: str = "target", normalis
     if domain == "source" and config.sac.domain_input != "none" and not policy.of_source:
         raise OffdynError(f"{path}: was saved without its source's side: only the target's is known")
     return policy
+
+
+def evaluate(
+    run: str | Path | RunFolder, episodes: int = 50, *, seed: int = 1_000_000, domain: str = "target"
+) -> dict[str, np.ndarray]:
+    """Returns of fresh episodes of a run's policy, by role: the target's and, where there is one, the source's.
+
+    Args:
+        run: its folder, or its record.
+        episodes: in each.
+        seed: of the episodes' starts.
+        domain: whose side of a policy that was trained with `domain_input` plays.
+    """
+    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise OffdynError(f"{name}: expected a whole number from {least} on, got {value!r}")
+    folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
+    task = folder.config.task
+    policy = load_policy(folder, domain=domain, normalised=True)
+    sources = episodes if pairs.has_source(task) else 0
+    result = evaluation.evaluate(policy.policies, [task], [seed], episodes, sources, index=0)
+    returns = {"target": result.target_returns[0]}
+    return returns | {"source": result.source_returns[0]} if sources else returns
+
+
+def make_env(task: Wanted, role: str = "target", **options: Any) -> gymnasium.Env:
+    """A task's source or target as an ordinary Gymnasium environment, in its own units.
+
+    Example: `offdyn.make_env("hopper-big-head", render_mode="rgb_array")`.
+
+    Args:
+        task: a name of `offdyn list`, of `register_env`, a YAML file, a mapping or a `Task`.
+        role: "target" or "source".
+        options: of our robots: render_mode, width, height.
+    """
+    if role not in ("target", "source"):
+        raise unknown("role", str(role), ["target", "source"])
+    pair = pairs.find(task)
+    if isinstance(pair, own.OwnPair):
+        return own.make(pair.reference(role), role)
+    if isinstance(pair, pairs.World):
+        raise OffdynError(f"{pair.name} is a toy environment for trainings: Gymnasium has no environment of it")
+    return RobotEnv(pair if role == "target" else pairs.source_of(pair), **options)  # type: ignore[arg-type]
+
+
+class Runs(NamedTuple):
+    """Columns of equal length, by name: `pandas.DataFrame(runs.curves)` or `polars.DataFrame(runs.curves)`."""
+
+    curves: dict[str, np.ndarray]  # a line for each evaluation of each run
+    finals: dict[str, np.ndarray]  # a line for each run
+
+
+def load_runs(*folders: str | Path) -> Runs:
+    """Curves and final returns of every run below some folders, finished or not, as columns for a data frame."""
+    found = [run for run in gather(map(Path, folders)) if run.state != "damaged"]
+    if not found:
+        raise OffdynError(f"no runs below {', '.join(map(str, folders)) or 'no folder'}")
+    about = [
+        {
+            "run": str(run.path),
+            "task": run.task,
+            "method": run.method,
+            "preset": run.preset,
+            "backbone": run.settings.get("backbone", "classic"),
+            "seed": run.seed,
+            "state": run.state,
+        }
+        for run in found
+    ]
+    ends = [(run.final or {}).get("final_mean") for run in found]
+    finals = [said | {"final_return": end} for said, end in zip(about, ends, strict=True)]
+    lines = [
+        said | {name: column[at] for name, column in run.curve.items()}
+        for said, run in zip(about, found, strict=True)
+        for at in range(len(run.curve.get("target_steps", ())))
+    ]
+    return Runs(_columns(lines), _columns(finals))
+
+
+def _columns(lines: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """What a line lacks of a column is not a number."""
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    return {name: np.array([np.nan if line.get(name) is None else line[name] for line in lines]) for name in names}

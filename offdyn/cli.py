@@ -151,28 +151,17 @@ def _print_entry(name: str, text: str, column: int) -> None:
 
 
 def evaluate(asked: argparse.Namespace) -> int:
-    from .api import load_policy
+    from .api import evaluate as fresh_episodes
     from .domains import pairs
-    from .experiments.evaluate import evaluate as run_episodes
     from .experiments.record import RunFolder
 
-    if asked.episodes < 1:
-        raise OffdynError(f"--episodes: expected at least 1, got {asked.episodes}")
-    if asked.seed < 0:
-        raise OffdynError(f"--seed: expected 0 or more, got {asked.seed}")
     folder = RunFolder.open(asked.run)
-    task = folder.config.task
-    policy = load_policy(folder, domain=asked.domain, normalised=True)
-    sources = asked.episodes if pairs.has_source(task) else 0
-    result = run_episodes(policy.policies, [task], [asked.seed], asked.episodes, sources, index=0)
-    returns = {"target": result.target_returns[0]}
-    if sources:
-        returns["source"] = result.source_returns[0]
+    returns = fresh_episodes(folder, asked.episodes, seed=asked.seed, domain=asked.domain)
     if asked.json:
         print(json.dumps({"run": folder.config.name, **{k: list(map(float, v)) for k, v in returns.items()}}))
         return DONE
     for role, values in returns.items():
-        score = pairs.normalised(task, float(values.mean())) if role == "target" else None
+        score = pairs.normalised(folder.config.task, float(values.mean())) if role == "target" else None
         shown = "" if score is None else f"   normalised {score:.1f}"
         print(f"{role}: {values.mean():.1f} +- {values.std():.1f} over {asked.episodes} episodes{shown}")
     return DONE

@@ -20,6 +20,7 @@ from .worlds import World, WorldBodies
 
 Pair = Task | World | OwnPair
 WORLDS: dict[str, World] = {world.name: world for world in (JETPACK,)}  # built-in worlds by name
+REGISTERED: dict[str, OwnPair] = {}  # custom pairs that users gave a name
 
 
 def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
@@ -34,6 +35,8 @@ def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
             raise unknown("world", str(wanted), WORLDS)
     if isinstance(wanted, str) and wanted in WORLDS:
         return WORLDS[wanted]
+    if isinstance(wanted, str) and wanted in REGISTERED:
+        return REGISTERED[wanted]
     return tasks.resolve(wanted)
 
 

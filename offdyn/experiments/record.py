@@ -206,6 +206,14 @@ class RunFolder:
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
 
+    def __repr__(self) -> str:
+        try:
+            final = json.loads((self.path / "final.json").read_text())
+            done = f", target return {final['final_mean']:.1f} +- {final['final_std']:.1f}"
+        except (OSError, ValueError, KeyError, TypeError):
+            done = ""
+        return f"RunFolder({str(self.path)!r}, {self.state}{done})"
+
     @property
     def provenance(self) -> dict[str, Any]:
         path = self.path / "provenance.json"
