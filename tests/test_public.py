@@ -21,7 +21,6 @@ from offdyn.report.runs import gather
 
 from .report.made_up import make_run
 
-
 NARROW = {"actor_widths": (8,), "critic_widths": (8,)}
 
 
