@@ -1,4 +1,4 @@
-"""Draws docs/pictures/idea.png, the sketch of PAR on docs/idea.md; run it with no arguments."""
+"""Draws docs/pictures/idea.png, the sketch of PAR on docs/methods/par.md; run it with no arguments."""
 
 from pathlib import Path
 

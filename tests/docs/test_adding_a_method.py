@@ -40,21 +40,21 @@ def test_the_method_trains_both_caps_in_one_program(script: dict[str, Any]) -> N
     assert capped.state == unbounded.state == "finished"
     assert len(list(Path(capped.path.parent, "cohorts").iterdir())) == 1
     assert capped.curve()[-1]["reward_penalty"] <= 0.2
-    assert capped.curve()[-1]["share_of_rows_at_the_cap"] > 0
-    assert unbounded.curve()[-1]["share_of_rows_at_the_cap"] == 0
+    assert capped.curve()[-1]["share_at_the_cap"] > 0
+    assert unbounded.curve()[-1]["share_at_the_cap"] == 0
 
 
-def test_its_notes_are_logged_by_name(script: dict[str, Any]) -> None:
+def test_its_metrics_are_logged_by_name(script: dict[str, Any]) -> None:
     for run in script["runs"]:
         logged = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-        assert any("share of rows at the cap" in line for line in logged)
+        assert any("share at the cap" in line for line in logged)
 
 
 def test_the_pages_own_test_fails_when_the_method_is_broken_as_the_page_says(script: dict[str, Any]) -> None:
     exec(TEST, script)
-    script["test_no_row_loses_more_than_the_cap"]()
+    script["test_no_transition_loses_more_than_the_cap"]()
     broken: dict[str, Any] = {"__name__": "par_capped"}
     exec(METHOD.replace("jnp.minimum", "jnp.maximum"), broken)
     script["PAR_CAPPED"] = broken["PAR_CAPPED"]
     with pytest.raises(AssertionError):
-        script["test_no_row_loses_more_than_the_cap"]()
+        script["test_no_transition_loses_more_than_the_cap"]()
