@@ -253,7 +253,7 @@ def exists_already(path: Path, out: Path) -> OffdynError:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+    return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def find_runs(folder: Path) -> list[RunFolder]:

@@ -39,6 +39,7 @@ class Hyper(Cloning):
     code_size: int = 256
     encoder_activation: str = "elu"
     normalise_code: bool = True  # AvgL1Norm on f
+    weigh: bool = False  # source rows count min(1, usual / deviation) in place of paying a penalty
     # Controls, to see whether it matters which rows are penalised: how much of a row's deviation is not its own ...
     deviation_shuffled: float = 0.0  # ... but that of another row of the batch
     deviation_averaged: float = 0.0  # ... but the mean of the batch
@@ -56,6 +57,7 @@ class Encoders(NamedTuple):
 
     live: Trained  # of Networks
     slow: Networks | None
+    usual: Array  # [], the deviation of target rows, averaged over some 200 updates; 0 where rows are not weighed
 
 
 def shapes(hyper: Hyper, spec: Spec) -> Networks:
@@ -79,7 +81,8 @@ def prediction_inputs(hyper: Hyper, spec: Spec) -> Inputs | None:
 def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Encoders:
     (f_key, g_key), (f, g) = jax.random.split(key), shapes(hyper, spec)
     networks = Networks(f.init(f_key, state_inputs(spec)), g.init(g_key, prediction_inputs(hyper, spec)))
-    return Encoders(fresh(networks), jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None)
+    slow = jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None
+    return Encoders(fresh(networks), slow, jnp.zeros(()))
 
 
 def code(f: Parameters, observation: Array, hyper: Hyper, spec: Spec) -> Array:
@@ -129,20 +132,25 @@ def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Notes
         live, value = jax.lax.cond(
             ctx.step % hyper.encoder_interval == 0, train, lambda live: (live, jnp.zeros(())), encoders.live
         )
+    encoders = encoders._replace(live=live)
+    if hyper.weigh:
+        seen = target.sample(jax.random.fold_in(ctx.key, 1), hyper.encoder_batch)
+        encoders = encoders._replace(
+            usual=drift(encoders.usual, measure(seen, ctx._replace(learned=encoders)).mean(), 0.005)
+        )
     # Updates without an encoder step report 0: the factor keeps the mean over updates right.
-    return encoders._replace(live=live), {"encoder loss": value * hyper.encoder_interval}
+    return encoders, {"encoder loss": value * hyper.encoder_interval}
 
 
 def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
-    """r <- r - penalty * deviation (equation 4)."""
+    """r <- r - penalty * deviation (equation 4), or weight <- min(1, usual / deviation)."""
     away = controls.mixed(measure(source, ctx), ctx.hyper.deviation_shuffled, ctx.hyper.deviation_averaged)
+    notes = {"deviation on source rows": away.mean(), "source reward size": jnp.abs(source.reward).mean()}
+    if ctx.hyper.weigh:
+        weight = jnp.minimum(1.0, ctx.learned.usual / jnp.maximum(away, 1e-8))
+        return source._replace(weight=weight), notes | {"mean weight of source rows": weight.mean()}
     deducted = ctx.hyper.penalty * away
-    notes = {
-        "reward penalty": deducted.mean(),
-        "deviation on source rows": away.mean(),
-        "source reward size": jnp.abs(source.reward).mean(),
-    }
-    return source._replace(reward=source.reward - deducted), notes
+    return source._replace(reward=source.reward - deducted), notes | {"reward penalty": deducted.mean()}
 
 
 @jax.custom_batching.sequential_vmap
