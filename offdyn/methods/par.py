@@ -57,7 +57,7 @@ class Encoders(NamedTuple):
 
     live: Trained  # of Networks
     slow: Networks | None
-    usual: Array  # [], the deviation of target rows, averaged over some 200 updates; 0 where rows are not weighed
+    usual: Array = 0.0  # [], the deviation of target rows, averaged over some 200 updates; 0 where rows are not weighed
 
 
 def shapes(hyper: Hyper, spec: Spec) -> Networks:
