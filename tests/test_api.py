@@ -41,7 +41,8 @@ def test_a_loaded_policy_takes_the_agents_mean_action(trained: list[RunFolder]) 
         np.testing.assert_array_equal(policy(observations.reshape(7, 1, 2))[:, 0], policy(observations))
 
 
-def test_a_policy_loads_from_a_path_too(trained: list[RunFolder]) -> None:
+def test_a_policy_loads_from_a_path_too(trained: list[RunFolder], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(pairs.WORLDS, PUSH.name, PUSH)
     here = np.zeros(2)
     np.testing.assert_array_equal(offdyn.load_policy(str(trained[0].path))(here), offdyn.load_policy(trained[0])(here))
 

@@ -68,8 +68,14 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("train --task hopper-big-head --penalty x", "penalty: expected a number, got 'x'"),
         ("train --task hopper-big-head --penalty -1", "penalty: expected 0 or more, got -1.0"),
         ("train --task hopper-big-head --penalty inf", "penalty: expected a number, got 'inf'"),
-        ("train --task hopper-big-head --bodies 3", "bodies: expected a divisor of 10, got 3"),
-        ("train --task hopper-big-head --source-steps 1005", "a multiple of 10 (one tick), say 1000"),
+        (
+            "train --task hopper-big-head --bodies 3",
+            "bodies: expected a divisor of 10 (source_steps_per_target_step), got 3",
+        ),
+        (
+            "train --task hopper-big-head --source-steps 1005",
+            "a multiple of 10 (source_steps_per_target_step), say 1000",
+        ),
         ("train --task hopper-big-head --seeds -1", "seed -1: expected a whole number"),
         ("train --task hopper-big-head --seeds 0 0", "is asked for twice"),
         ("train --task hopper-big-head --threads 0", "--threads: expected at least 1, got 0"),
@@ -165,7 +171,7 @@ def test_output_that_is_no_terminal_is_plain_lines(trained: tuple[Path, str, str
     assert "step 2000 of 2000" in said
     lines = [line for line in said.splitlines() if "target return" in line]
     assert len(lines) == 2 * 5  # two runs at 0, 500 ... 2000
-    assert all(line.startswith("hopper-big-head.par.paper.") for line in lines)
+    assert all(line.startswith("hopper-big-head.par.reported.") for line in lines)
 
 
 def test_a_finished_training_has_nothing_to_resume(

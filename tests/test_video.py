@@ -83,7 +83,9 @@ def test_step_and_return_are_drawn_for_both(jetpack: Path, tmp_path: Path, writt
     assert written[-2:] == ends
 
 
-def test_returns_are_those_of_the_policy_in_each_domain(jetpack: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("chosen", [{}, made_up.SIMBA], ids=["classic", "simba"])
+def test_returns_are_those_of_the_targets_policy_in_each_domain(chosen: dict[str, str], tmp_path: Path) -> None:
+    jetpack = made_up.run(tmp_path / "out", "jetpack", normalised=bool(chosen), **chosen).path
     ((source, target),) = record(jetpack, tmp_path / "a.gif", seed=5)
     assert source.total != target.total
     policy = offdyn.load_policy(jetpack)

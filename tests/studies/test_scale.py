@@ -11,7 +11,7 @@ from offdyn.studies.study import load, shipped
 
 from .tiny import study
 
-RATIOS = ("target_interval", "updates_per_step", "bodies", "eval_episodes", "final_episodes")
+RATIOS = ("source_steps_per_target_step", "updates_per_target_step", "bodies", "eval_episodes", "final_episodes")
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def test_every_run_of_every_study_is_whole_ticks_at_any_scale_and_has_rows_to_le
         plan = scaled(run, scale).schedule  # checks every setting
         assert plan.source_steps % plan.tick == 0
         if plan.acts_in_target:
-            assert plan.source_steps % plan.target_interval == 0
+            assert plan.source_steps % plan.source_steps_per_target_step == 0
             assert plan.minimum_rows < plan.target_budget
         assert plan.source_steps == pytest.approx(run.schedule.source_steps * scale, rel=0.02, abs=plan.tick)
 
@@ -99,5 +99,5 @@ def test_a_scale_that_is_none_is_refused(scale: float) -> None:
 
 
 def test_a_scale_that_leaves_nothing_to_learn_from_is_refused_with_the_run() -> None:
-    with pytest.raises(OffdynError, match=r"\.par\.paper\.seed-0 at scale 1e-06: setting minimum_rows"):
+    with pytest.raises(OffdynError, match=r"\.par\.reported\.seed-0 at scale 1e-06: setting minimum_rows"):
         scaled(first("online", "par"), 1e-6)
