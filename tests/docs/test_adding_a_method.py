@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import pytest
 
-from offdyn.methods.recipes import RECIPES
+from offdyn.methods.recipes import METHODS, RECIPES
 
 from .pages import python_blocks
 
@@ -21,7 +21,8 @@ def script(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> I
     """The names of the page's script, run in a folder where the method's file lies."""
     folder = tmp_path_factory.mktemp("adding")
     (folder / "par_capped.py").write_text(METHOD)
-    known, optimised = dict(RECIPES), jax.config.values["jax_disable_most_optimizations"]
+    known = [(registry, dict(registry)) for registry in (METHODS, RECIPES)]
+    optimised = jax.config.values["jax_disable_most_optimizations"]
     jax.config.update("jax_disable_most_optimizations", True)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -31,8 +32,9 @@ def script(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> I
         yield names
     jax.config.update("jax_disable_most_optimizations", optimised)
     sys.modules.pop("par_capped", None)
-    RECIPES.clear()
-    RECIPES.update(known)
+    for registry, before in known:
+        registry.clear()
+        registry.update(before)
 
 
 def test_the_method_trains_both_caps_in_one_program(script: dict[str, Any]) -> None:

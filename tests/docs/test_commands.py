@@ -10,6 +10,7 @@ import jax
 import pytest
 
 from offdyn.cli import parser
+from offdyn.learning.backbones import BACKBONES
 from offdyn.studies.run import planned
 from offdyn.study_command import _asked_for
 
@@ -41,11 +42,13 @@ PYTHON = [
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> Iterator[Shell]:
-    before = jax.config.values["jax_disable_most_optimizations"]
+    before, backbones = jax.config.values["jax_disable_most_optimizations"], dict(BACKBONES)
     jax.config.update("jax_disable_most_optimizations", True)  # programs this small run once and compile for seconds
     with pytest.MonkeyPatch.context() as patch:
         yield Shell(tmp_path_factory.mktemp("pages"), patch)
     jax.config.update("jax_disable_most_optimizations", before)
+    BACKBONES.clear()
+    BACKBONES.update(backbones)  # without those that a page has registered
 
 
 def test_a_command_that_no_test_runs_says_why() -> None:
