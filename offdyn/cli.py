@@ -138,6 +138,7 @@ def list_all(asked: argparse.Namespace) -> int:
     print("\nFAMILIES, any factor")
     for family, (what, _) in FAMILIES.items():
         _print_entry(f"  ROBOT-{family}-2.0", f"{what}, times 2", 39)
+    _print_entry("  TASK-legacy", "any of these with capsule masses and inertias as before MuJoCo 2.1.1", 39)
     print("\nMETHODS")
     for name, recipe in RECIPES.items():
         _print_entry(f"  {name}", f"{recipe.summary} (presets: {', '.join(recipe.method.presets)})", 15)

@@ -54,6 +54,11 @@ def spec_of(pair: Pair) -> Spec:
     return pair.robot.spec if isinstance(pair, Task) else pair.spec
 
 
+def modern_name(pair: Pair) -> str:
+    """The name by which tables know it: that of a task with legacy inertia is its modern one's."""
+    return pair.modern_name if isinstance(pair, Task) else pair.name
+
+
 def family_of(pair: Pair) -> str:
     """Pairs of one family have the same bodies but for their shifts: their runs may share a cohort."""
     return pair.robot.name if isinstance(pair, Task) else pair.name

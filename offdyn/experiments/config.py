@@ -136,7 +136,7 @@ def build(
             chosen[name] = _located(name, chosen[name], the_task, seed)
     if the_recipe.offline and not chosen.get("source_data"):
         raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
-    values, notices = _preset_values(presets[preset], the_task.name, chosen)
+    values, notices = _preset_values(presets[preset], pairs.modern_name(the_task), chosen)
     stands_on = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone))).settings
     values = {**values, **stands_on} if "backbone" in chosen else {**stands_on, **values}
     if notices:

@@ -206,4 +206,5 @@ def reference(task: str, kind: str = "published") -> tuple[float, float] | None:
     """The returns that count as 0 and as 100 on a task of our robots: published ones, or those we measured."""
     from ..domains import tasks
 
-    return tasks.reference(tasks.TASKS[task], kind) if task in tasks.TASKS else None
+    known = tasks.TASKS.get(task.removesuffix(tasks.LEGACY))
+    return None if known is None else tasks.reference(known, kind)

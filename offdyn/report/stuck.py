@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..domains.tasks import TASKS
+from ..domains.robots import Robot
+from ..domains.tasks import LEGACY, TASKS
 from .cells import Cell, Comparison, Row, reference
 from .runs import Run
 from .statistics import stuck_level
@@ -26,7 +27,7 @@ def stuck_below(row: Row) -> float | None:
     if published is None:
         return None
     low, high = reference(row.task, "measured") or published
-    return BY_ROBOT.get(TASKS[row.task].robot.name, stuck_level([high], low))
+    return BY_ROBOT.get(_robot(row.task).name, stuck_level([high], low))
 
 
 def rule_for(comparisons: Iterable[Comparison]) -> str:
@@ -51,8 +52,12 @@ def _fails(run: Run, level: float) -> bool:
     return (run.final_return or 0.0) < max(level, _untrained(run)) or _stands(run)
 
 
+def _robot(task: str) -> Robot:
+    return TASKS[task.removesuffix(LEGACY)].robot
+
+
 def _stands(run: Run) -> bool:
-    robot = TASKS[run.task].robot
+    robot = _robot(run.task)
     still = robot.alive_bonus * robot.spec.time_limit
     returns = np.array((run.final or {}).get("final_returns", []))
     return bool(len(returns) and (np.abs(returns - still) < STILL * still).all())

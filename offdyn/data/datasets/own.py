@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ... import __version__
-from ...domains.tasks import Task, model_hash, source_of
+from ...domains.tasks import Task, model_hash
 from ...errors import check_format
 from .actions import known_bounds
 from .dataset import COLUMNS, DataError, Dataset
@@ -30,7 +30,7 @@ def made_here(task: Task) -> dict[str, Any]:
     """What the card of rows simulated now, with this body, says of body and engine."""
     import mujoco
 
-    shift = None if task.name == source_of(task).name else task.name
+    shift = None if task.name == task.robot.name else task.name
     body = {"robot": task.robot.name, "shift": shift, "model": model_hash(task.model())}
     return body | {"mujoco": mujoco.__version__, "licence": LICENCE}
 
