@@ -126,11 +126,13 @@ def test_an_observation_of_several_axes_is_flattened(tmp_path: Path) -> None:
 
 
 def test_actions_are_never_outside_of_the_action_space(tmp_path: Path) -> None:
-    policy, _ = in_its_units(PAIR, tmp_path)
-    acted = policy(1e6 * np.random.default_rng(0).normal(size=(200, 5)))
-    assert (acted >= [-3.0, 0.0]).all()
-    assert (acted <= [5.0, 0.25]).all()
-    assert np.ptp(acted[:, 0]) > 4
+    low, high = (-3.0, 0.1, 1000.0), (5.0, 0.7, 1000.0031)  # numbers that rounding leads out of
+    policy, _ = in_its_units(OwnPair("mine", None, "nowhere:to_be_found", 9, PARTS, low, high), tmp_path)
+    acted = policy(1e6 * np.random.default_rng(0).normal(size=(2000, 5)))
+    assert acted.dtype == np.float32
+    assert (acted.astype(np.float64) >= low).all()
+    assert (acted.astype(np.float64) <= high).all()
+    assert (np.ptp(acted, axis=0) > 0.9 * (np.array(high) - low)).all()
 
 
 @pytest.mark.parametrize(
