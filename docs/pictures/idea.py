@@ -89,7 +89,7 @@ def draw() -> plt.Figure:
     figure.add_artist(card)
     for left, title, drawn in (
         (0.025, "One action, two domains", world),
-        (0.3525, "Codes from target rows", codes),
+        (0.3525, "Codes of the target", codes),
         (0.68, "Rewards to learn from", rewards),
     ):
         drawn(panel(figure, left, title))
