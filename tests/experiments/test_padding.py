@@ -190,7 +190,7 @@ def test_an_ensembles_errors_are_those_at_the_robots_own_size() -> None:
 def test_a_robot_acts_with_what_it_has_alone(untrained: Any) -> None:
     programs, lanes = untrained
     seen = np.ones((2, 1, OBSERVATION_SIZE), np.float32)
-    for actions in programs.act(run_keys([0, 0]), lanes, seen, seen, np.int32(0))[:2]:
+    for actions in programs.act(run_keys([0, 0]), lanes, seen, seen, np.int32(0), np.zeros(2, np.int32))[:2]:
         assert np.all(np.count_nonzero(actions, axis=-1) == [[spec_of(resolve(task)).action_size] for task in TASKS])
 
 

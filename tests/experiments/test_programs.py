@@ -37,7 +37,7 @@ def test_every_product_of_a_program_is_in_full_float32_where_that_is_asked_for(m
         rows, size, step = jnp.zeros((2, 20, row_width(run.spec))), np.int32(20), np.int32(10)
         learn = jax.make_jaxpr(programs.learn)(keys, lanes, rows, rows, size, size, step, np.ones(2, bool))
         seen = jnp.zeros((2, 3, run.spec.observation_size))
-        act = jax.make_jaxpr(programs.act)(keys, lanes, seen, seen[:, :1], step)
+        act = jax.make_jaxpr(programs.act)(keys, lanes, seen, seen[:, :1], step, np.zeros(2, np.int32))
         found = [*products(learn.jaxpr), *products(act.jaxpr)]
         assert len(found) > 10
         return set(found)

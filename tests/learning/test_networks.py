@@ -180,3 +180,30 @@ def test_clipping_shortens_a_gradient_to_the_bound_and_leaves_a_shorter_one_alon
 
 def test_drifting_moves_the_slow_copy_a_fraction_of_the_way():
     assert np.allclose(drift(jnp.array([1.0, 0.0]), jnp.array([3.0, -1.0]), 0.25), [1.5, -0.25])
+
+
+@pytest.mark.parametrize("build", [mlp, residual], ids=["mlp", "residual"])
+def test_half_precision_moves_values_and_gradients_by_its_roundings_alone_and_gives_float32(build):
+    exact = build((23, 64, 64, 4), 23)
+    half = exact._replace(rounds=True)
+    parameters, x = exact.init(jax.random.key(0)), jax.random.normal(jax.random.key(1), (32, 23))
+
+    def loss(parameters, network):
+        return jnp.square(network.apply(parameters, x) - 1.0).mean()
+
+    expected, ours = exact.apply(parameters, x), half.apply(parameters, x)
+    assert ours.dtype == jnp.float32
+    error = np.abs(ours - expected).max() / np.abs(expected).max()
+    assert 1e-4 < error < 0.02  # bfloat16 has 8 bits: a relative 2^-9, some layers and many terms
+    slopes = [jax.grad(loss)(parameters, network) for network in (half, exact)]
+    for slope, wanted in zip(*slopes, strict=True):
+        assert slope.dtype == jnp.float32
+        cosine = (slope * wanted).sum() / (jnp.linalg.norm(slope) * jnp.linalg.norm(wanted))
+        assert cosine > 0.995
+
+
+@pytest.mark.parametrize("precision", ["float32", "full", "bfloat16"])
+def test_actor_and_critics_round_in_half_precision_and_in_no_other(precision):
+    sac, spec = Sac(precision=precision, domain_input="flag"), ROBOTS["hopper"].spec
+    rounds = [build(sac, spec).rounds for build in (actor_network, critic_network)]
+    assert rounds == [precision == "bfloat16"] * 2

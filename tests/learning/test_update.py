@@ -50,6 +50,10 @@ CASES: dict[str, tuple[RunConfig, range]] = {
     ),
     # The decay is large enough to show.
     "simba, flag": (small("sac", backbone="simba", domain_input="flag", weight_decay=0.5, **TEMPERED), range(4)),
+    "a temperature per domain": (
+        small("sac", temperature_per_domain=True, tune_temperature=True, domain_input="flag", **TEMPERED),
+        range(3),
+    ),
     "ensemble, embedding": (
         small("sac", backbone="ensemble", domain_input="embedding", actor_interval=2, **TEMPERED),
         range(3),
@@ -65,7 +69,9 @@ def first_networks(maths: Formulas) -> tuple[Agent, Any]:
         return jax.tree.map(jnp.asarray, net.parameters(generator.normal(0.0, 0.5, (*count, net.length))))
 
     actor, critic, target = draw(maths.actor), *(draw(maths.critic, count) for _ in "12")
-    agent = Agent(fresh(actor), fresh(critic), target, fresh(jnp.log(maths.sac.temperature)))
+    first = [0.7, 0.2] if maths.sac.temperature_per_domain else maths.sac.temperature
+    log_temperature = jnp.log(jnp.asarray(first))
+    agent = Agent(fresh(actor), fresh(critic), target, fresh(log_temperature))
     if maths.method == "sac":
         return agent, ()
     networks = Networks(draw(maths.f), draw(maths.g))

@@ -49,6 +49,10 @@ class Formulas:
         """Of each critic."""
         return [self.critic.apply(critic, np.hstack((s, a)), domain)[:, 0] for critic in critics]
 
+    def temperature(self, temperature: np.ndarray, domain: Any) -> np.ndarray:
+        """Of each transition, where each domain, the target first, has one."""
+        return np.where(domain == 1, temperature[1], temperature[0]) if np.ndim(temperature) else temperature
+
     def draws(self, key: jax.Array, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
         """The noise of a backup's actions, and the critics it takes the minimum of; None: all."""
         chosen = None
@@ -64,7 +68,7 @@ class Formulas:
         targets = targets if chosen is None else targets[chosen]
         value = least(self.values(targets, rows.next_observation, action, rows.domain))
         if self.sac.entropy_in_backup:
-            value = value - temperature * log_pi
+            value = value - self.temperature(temperature, rows.domain) * log_pi
         return np.where(rows.terminated > 0.5, rows.reward, rows.reward + self.sac.discount * value)
 
     def critic_loss(self, critics: np.ndarray, rows: Batch, y: np.ndarray) -> np.ndarray:
@@ -80,10 +84,12 @@ class Formulas:
         self, actor: Any, critics: Any, temperature: float, s: np.ndarray, noise: np.ndarray, domain: Any = 0.0
     ) -> Any:
         action, log_pi = self.policy(actor, s, noise, domain)
-        return np.mean(temperature * log_pi - self.climbed(critics, s, action, domain))
+        return np.mean(self.temperature(temperature, domain) * log_pi - self.climbed(critics, s, action, domain))
 
-    def temperature_loss(self, log_temperature: np.ndarray, log_pi: np.ndarray) -> np.ndarray:
-        """Zero slope where the entropy is the wanted one."""
+    def temperature_loss(self, log_temperature: np.ndarray, log_pi: np.ndarray, domain: Any) -> np.ndarray:
+        """Zero slope where the entropy, of each domain if each has a temperature, is the wanted one."""
+        if log_temperature.ndim:
+            return sum(self.temperature_loss(each, log_pi[domain == d], d) for d, each in enumerate(log_temperature))
         sac = self.sac
         wanted = sac.entropy_per_action * self.spec.action_size if sac.target_entropy is None else sac.target_entropy
         return np.mean(-log_temperature * (log_pi + wanted))
@@ -170,4 +176,6 @@ class Twin:
         gradient = slope(lambda v: maths.actor_loss(v, critics, temperature, states, noise, domain), self.actor.value)
         self.actor.step(clipped(gradient, sac.gradient_clip))
         if sac.tune_temperature:
-            self.log_temperature.step(slope(lambda v: maths.temperature_loss(v, log_pi), self.log_temperature.value))
+            self.log_temperature.step(
+                slope(lambda v: maths.temperature_loss(v, log_pi, domain), self.log_temperature.value)
+            )

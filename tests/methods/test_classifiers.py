@@ -13,7 +13,7 @@ from offdyn.learning.networks import Trained
 from offdyn.methods.parts import classifiers, scaling
 from offdyn.methods.parts.classifiers import Classifiers, Hyper, Networks
 
-from ..learning.in_numpy import flat, forward, network, parameters, slope
+from ..learning.in_numpy import Net, flat, slope
 from ..probes import small_spec
 from .classifier_probe import as_batch, as_rows, context, empty, gaussian, known_ratio, lane, lanes_of, trained, updated
 
@@ -109,29 +109,28 @@ def draw(seed: int, *shape: int) -> np.ndarray:
 
 
 def networks(hyper: Hyper, seed: int = 3) -> Networks:
-    pair = classifiers.layouts(hyper, SPEC)
-    return Networks(*(parameters(0.6 * draw(seed + i, p.length), p.sizes) for i, p in enumerate(pair)))
+    return Networks(*(net.parameters(0.6 * draw(seed + i, net.length)) for i, net in enumerate(nets(hyper))))
+
+
+def nets(hyper: Hyper) -> tuple[Net, Net]:
+    """SA and SAS."""
+    return Net((5, *hyper.classifier_widths, 2)), Net((8, *hyper.classifier_widths, 2))
 
 
 def loss_in_numpy(vector: np.ndarray, inputs: np.ndarray, noise: tuple, hyper: Hyper) -> np.ndarray:
     """Cross-entropies of softmaxes over two logits, label 0 for the first half of the rows and 1 for the second."""
     logits, labels = [], np.repeat((0, 1), len(inputs) // 2)
-    sa, sas = split(vector, hyper)
-    logits.append(forward(sa, inputs[:, :5] + noise[0]))
-    own = forward(sas, inputs + noise[1])
+    sa, sas = nets(hyper)
+    of_sa, of_sas = np.split(vector, [sa.length])
+    logits.append(sa.apply(of_sa, inputs[:, :5] + noise[0]))
+    own = sas.apply(of_sas, inputs + noise[1])
     seen = (inputs + noise[1])[:, :5] if hyper.join_same_noise else inputs[:, :5] + noise[0]
-    logits.append(own + forward(sa, seen) if hyper.join_logits else own)
+    logits.append(own + sa.apply(of_sa, seen) if hyper.join_logits else own)
     total = np.zeros(())
     for pair in logits:
         probability = np.exp(pair) / np.exp(pair).sum(1)[:, None]
         total = total - np.log(probability[np.arange(len(pair)), labels]).mean()
     return total
-
-
-def split(vector: np.ndarray, hyper: Hyper) -> list:
-    sizes = (5, *hyper.classifier_widths, 2), (8, *hyper.classifier_widths, 2)
-    length = sum((i + 1) * o for i, o in zip(sizes[0][:-1], sizes[0][1:], strict=True))
-    return [network(vector[:length], sizes[0]), network(vector[length:], sizes[1])]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -173,7 +172,7 @@ def test_the_log_ratio_is_numpys_of_the_four_log_probabilities(joined, standardi
     learned = Classifiers(Trained(params, None), scale)
     found = classifiers.log_ratio(rows, context(learned, hyper, SPEC))
     seen = inputs if scale is None else (inputs - scale.mean) / scale.deviation
-    sa, sas = map(forward, split(flat(jax.tree.leaves(params)), hyper), (seen[:, :5], seen))
+    sa, sas = (net.apply(flat(p), x) for net, p, x in zip(nets(hyper), params, (seen[:, :5], seen), strict=True))
     logs = [x - np.log(np.exp(x).sum(1))[:, None] for x in (sa, sas + sa if joined else sas)]
     expected = logs[1][:, 1] - logs[1][:, 0] - logs[0][:, 1] + logs[0][:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -11,12 +11,12 @@ from offdyn.data.replay import Replay
 from offdyn.learning import sac as core
 from offdyn.learning.networks import Trained
 from offdyn.learning.sac import Agent, Policy, Sac, hook_key
+from offdyn.methods.par import Hyper
 from offdyn.methods.parts import cloning
-from offdyn.methods.parts.encoders import Hyper
 from offdyn.methods.recipes import METHODS
 from offdyn.types import Batch, Context
 
-from ..learning.in_numpy import flat, parameters, slope, smaller
+from ..learning.in_numpy import flat, least, slope
 from ..learning.twin import Formulas
 from ..probes import HALF_FLIPPED, learn, programs_of, random_rows, short_run, small_spec
 
@@ -61,26 +61,27 @@ def test_the_actors_loss_and_its_gradient_are_numpys(normalised):
     hyper = dataclasses.replace(CLONING, normalise_balance=normalised)
     maths, rows = Formulas(SPEC, SAC), source_rows()
     states = np.concatenate((rows.observation, draw(5, 9, 3)))  # of both domains
-    vector, critics = draw(6, core.actor_layout(SAC, SPEC).length), draw(9, 2, core.critic_layout(SAC, SPEC).length)
+    vector, critics = draw(6, maths.actor.length), draw(9, 2, maths.critic.length)
+    joined = Batch(states, None, None, None, None, None)
     with jax.enable_x64(True):
         actor_key, clone_key = jax.random.split(jax.random.key(0))
-        twins = Trained(parameters(critics, maths.critic_sizes), None)
+        twins = Trained(maths.critic.parameters(critics), None)
         agent = Agent(None, twins, None, Trained(np.log(TEMPERATURE), None))
         ctx = Context(SPEC, agent, None, SAC, hyper, clone_key, 0)
 
         def ours(actor):
-            loss, policy = core.actor_loss(actor, agent, states, actor_key, SAC, SPEC)
+            loss, policy = core.actor_loss(actor, agent, joined, actor_key, SAC, SPEC)
             return METHODS["par"].actor_loss(loss, actor, policy, rows, ctx)
 
-        value, gradient = jax.jit(jax.value_and_grad(ours))(parameters(vector, maths.actor_sizes))
+        value, gradient = jax.jit(jax.value_and_grad(ours))(maths.actor.parameters(vector))
         noise = np.asarray(jax.random.normal(actor_key, (16, 2)))
         clone_noise = np.asarray(jax.random.normal(clone_key, (7, 2)))
 
     action, _ = maths.policy(vector, states, noise)
-    least = smaller(*maths.twins(critics, states, action))
-    assert (least < 0).any()  # so that sizes are not values
-    assert (least > 0).any()
-    weight = 2.5 / np.mean(np.abs(least)) if normalised else 2.5
+    value_there = least(maths.values(critics, states, action))
+    assert (value_there < 0).any()  # so that sizes are not values
+    assert (value_there > 0).any()
+    weight = 2.5 / np.mean(np.abs(value_there)) if normalised else 2.5
 
     def numpys(v):
         cloned, _ = maths.policy(v, rows.observation, clone_noise)
@@ -113,8 +114,8 @@ def policies():
     lanes = learn(programs, lanes, runs, source, target, calls=3)
     assert np.asarray(lanes.fault).max() == 0
     states = random_rows(HALF_FLIPPED, "source", 200, seed=3)[:, :2]
-    layout = core.actor_layout(runs[0].sac, HALF_FLIPPED.spec)
-    heads = [layout.apply(tuple(array[lane] for array in lanes.agent.actor.value), states) for lane in (0, 1)]
+    network = core.actor_network(runs[0].sac, HALF_FLIPPED.spec)
+    heads = [network.apply(tuple(array[lane] for array in lanes.agent.actor.value), states) for lane in (0, 1)]
     replay = Replay(jnp.asarray(source[0]), jnp.asarray(600), HALF_FLIPPED.spec, None)
     agents = [jax.tree.map(lambda leaf, lane=lane: leaf[lane], lanes.agent) for lane in (0, 1)]
     key = hook_key(jax.random.key(0), "diagnose")

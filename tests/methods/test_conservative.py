@@ -17,7 +17,7 @@ from offdyn.methods.parts import conservative
 from offdyn.methods.parts.conservative import FORMS
 from offdyn.types import Batch, Context
 
-from ..learning.in_numpy import flat_twins, parameters, slope
+from ..learning.in_numpy import flat_stack, slope
 from ..learning.twin import Formulas
 from ..probes import ONE_STEP, SAME, learn, programs_of, random_rows, short_run, small_spec
 
@@ -34,17 +34,17 @@ def draw(seed: int, *shape: int) -> np.ndarray:
 
 def batch() -> Batch:
     columns = draw(1, ROWS, 3), np.tanh(draw(2, ROWS, 2)), draw(3, ROWS), draw(4, ROWS, 3)
-    return Batch(*columns, np.zeros(ROWS), np.linspace(0.2, 1.0, ROWS))
+    return Batch(*columns, np.zeros(ROWS), np.linspace(0.2, 1.0, ROWS), np.ones(ROWS))
 
 
-ACTOR = draw(5, core.actor_layout(SAC, SPEC).length)
-CRITICS = draw(6, 2, core.critic_layout(SAC, SPEC).length)
+ACTOR = draw(5, MATHS.actor.length)
+CRITICS = draw(6, 2, MATHS.critic.length)
 
 
-def context(hyper: Any, step: int = 0) -> Context:
+def context(hyper: Any) -> Context:
     """To be called in float64, as are the draws below."""
-    agent = Agent(Trained(parameters(ACTOR, MATHS.actor_sizes), None), None, None, None)
-    return Context(SPEC, agent, None, SAC, hyper, jax.random.key(8), jnp.asarray(step))
+    agent = Agent(Trained(MATHS.actor.parameters(ACTOR), None), None, None, None)
+    return Context(SPEC, agent, None, SAC, hyper, jax.random.key(8), jnp.zeros((), int))
 
 
 def draws() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,9 +69,9 @@ def numpys_excess(critics: np.ndarray, form: str, noises: Any) -> np.ndarray:
         scored = [(action, 0.0) for action, _ in here]
     else:
         scored = [(action, np.log(0.5**2)) for action in uniform] + here + there
-    own = np.stack(MATHS.twins(critics, rows.observation, rows.action))
+    own = np.stack(MATHS.values(critics, rows.observation, rows.action))
     scores = np.stack(
-        [np.stack(MATHS.twins(critics, rows.observation, action)) - density for action, density in scored]
+        [np.stack(MATHS.values(critics, rows.observation, action)) - density for action, density in scored]
     )
     return (scores.mean(0) if form == "expectation" else log_sum_exp(scores)) - own
 
@@ -84,7 +84,7 @@ def test_the_term_and_its_gradient_are_numpys(form):
         ctx, noises = context(hyper), draws()
         excess = jax.jit(lambda critic: conservative.excess(critic, batch(), form, ctx))
         ours = jax.jit(jax.value_and_grad(lambda critic: conservative.add(7.0, critic, batch(), 0.5, ctx)))
-        critic = parameters(CRITICS, MATHS.critic_sizes, layer_norm=True)
+        critic = MATHS.critic.parameters(CRITICS)
         rows, (value, gradient) = excess(critic), ours(critic)
 
     def numpys(critics: np.ndarray) -> np.ndarray:
@@ -93,15 +93,15 @@ def test_the_term_and_its_gradient_are_numpys(form):
 
     np.testing.assert_allclose(rows, numpys_excess(CRITICS, form, noises), rtol=1e-9)
     np.testing.assert_allclose(value, numpys(CRITICS), rtol=1e-9)
-    np.testing.assert_allclose(flat_twins(gradient), slope(numpys, CRITICS), rtol=1e-7, atol=1e-11)
+    np.testing.assert_allclose(flat_stack(gradient), slope(numpys, CRITICS), rtol=1e-7, atol=1e-11)
 
 
-def whole_loss(method: Any, hyper: Any, both: bool, step: int) -> tuple[float, float, float]:
+def whole_loss(method: Any, hyper: Any, both: bool) -> tuple[float, float, float]:
     """SAC's loss, the method's, and the conservative term alone, where the source's rows are the target's too."""
     rows = batch()._replace(weight=np.ones(ROWS))
     update = core.join(rows, rows) if both else rows
     with jax.enable_x64(True):
-        ctx, critic = context(hyper, step), parameters(CRITICS, MATHS.critic_sizes, layer_norm=True)
+        ctx, critic = context(hyper), MATHS.critic.parameters(CRITICS)
 
         @jax.jit
         def losses(critic: Any) -> tuple[Any, Any, Any]:
@@ -116,17 +116,11 @@ def whole_loss(method: Any, hyper: Any, both: bool, step: int) -> tuple[float, f
 @every_form
 def test_each_source_row_gets_cqls_loss_whether_alone_or_among_target_rows(form):
     choices = {"conservative_weight": 10.0, "conservatism": form, "sampled_actions": DRAWN}
-    plain, alone, term = whole_loss(cql.CQL, cql.Hyper(**choices), both=False, step=0)
+    plain, alone, term = whole_loss(cql.CQL, cql.Hyper(**choices), both=False)
     assert np.isclose(alone, plain + 10 * term)
     # Of both domains, the mean of the two halves' losses: (TD + 10 term) / 2 + TD / 2.
-    plain, mixed, term = whole_loss(cql_sac.CQL_SAC, cql_sac.Hyper(**choices, warm_up=0), both=True, step=0)
+    plain, mixed, term = whole_loss(cql_sac.CQL_SAC, cql_sac.Hyper(**choices), both=True)
     assert np.isclose(mixed, (plain + 10 * term) / 2 + plain / 2)
-
-
-def test_in_cql_and_sac_the_term_waits_for_the_end_of_the_warm_up():
-    hyper = cql_sac.Hyper(sampled_actions=DRAWN, warm_up=20)
-    found = {step: whole_loss(cql_sac.CQL_SAC, hyper, both=True, step=step) for step in (0, 19, 20)}
-    assert [ours == plain for plain, ours, _ in found.values()] == [True, True, False]
 
 
 def test_a_form_that_is_none_is_refused_in_words():

@@ -18,7 +18,7 @@ from offdyn.methods.parts.classifiers import Classifiers, Networks
 from offdyn.methods.recipes import METHODS
 from offdyn.types import Batch
 
-from ..learning.in_numpy import flat, forward, network, parameters
+from ..learning.in_numpy import Net, flat
 from ..probes import HALF_FLIPPED, SAME, learn, programs_of, random_rows, short_run, small_spec
 from .classifier_probe import context, lane, lanes_of, trained, updated
 
@@ -52,14 +52,16 @@ def rows(count: int = 40) -> Batch:
 
 def known_classifiers(hyper: Any) -> tuple[Classifiers, np.ndarray]:
     """Classifiers of given weights, and their log ratio of the rows in NumPy, by way of probabilities."""
-    sizes = [layout.sizes for layout in classifiers.layouts(hyper, SPEC)]
-    vectors = [0.7 * draw(20 + i, layout.length) for i, layout in enumerate(classifiers.layouts(hyper, SPEC))]
+    nets = [Net((inputs, *hyper.classifier_widths, 2)) for inputs in (5, 8)]
+    vectors = [0.7 * draw(20 + i, net.length) for i, net in enumerate(nets)]
     batch = rows()
     inputs = np.hstack((batch.observation, batch.action, batch.next_observation))
-    sa, own = (forward(network(v, s), inputs[:, : s[0]].astype(float)) for v, s in zip(vectors, sizes, strict=True))
+    sa, own = (
+        net.apply(vector, inputs[:, : net.sizes[0]].astype(float)) for net, vector in zip(nets, vectors, strict=True)
+    )
     p_sa, p_sas = (np.exp(x) / np.exp(x).sum(1)[:, None] for x in (sa, sa + own))
     ratio = np.log(p_sas[:, 1] / p_sas[:, 0]) - np.log(p_sa[:, 1] / p_sa[:, 0])
-    made = Networks(*(parameters(v, s) for v, s in zip(vectors, sizes, strict=True)))
+    made = Networks(*(net.parameters(vector) for net, vector in zip(nets, vectors, strict=True)))
     return Classifiers(Trained(made, None), None), ratio
 
 
@@ -197,11 +199,17 @@ def test_presets_are_as_the_page_says(method):
         original |= {"penalty": 0.0, "weight_low": 0.0, "weight_high": 1e6}
     else:
         both |= {"weight_low": 1.0, "weight_high": 1.0}
-    for preset, expected in (("paper", both | paper), ("original", both | original)):
+    expectations = {
+        "paper": both | paper,
+        "source-only": both | paper | {"rows": "source"},
+        "original": both | original,
+    }
+    expectations["source-only"]["batch_size"] = 256  # as many in all
+    for preset, expected in expectations.items():
         config, notices = build(TASK, method, preset)
         assert config.settings().items() >= expected.items()
         assert notices == []
-    assert set(METHODS[method].presets) == {"paper", "original"}
+    assert list(METHODS[method].presets) == list(expectations)
 
 
 def test_a_task_outside_the_table_gets_one_and_a_notice_unless_the_user_chose():

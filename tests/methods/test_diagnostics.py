@@ -6,9 +6,7 @@ import pytest
 
 from offdyn.experiments.cohorts import Cohort
 from offdyn.experiments.programs import DIAGNOSED_ROWS
-from offdyn.methods.par import layouts, predict
-from offdyn.methods.parts import encoders
-from offdyn.methods.parts.encoders import deviation
+from offdyn.methods import par
 from offdyn.types import Batch
 
 from ..probes import HALF_FLIPPED, random_rows, short_run
@@ -34,7 +32,7 @@ def test_fresh_target_rows_are_the_newest_ones_also_in_a_ring_that_has_wrapped(c
     rows = Batch(state, action, None, after, None, None)
     live, hyper = cohort.learner.lanes.learned.live.value, cohort.runs[0].hyper
     encoders = type(live)(*(tuple(array[0] for array in network) for network in live))
-    expected = deviation(*predict(encoders, rows, hyper, layouts(hyper, cohort.spec))).mean()
+    expected = par.deviation(encoders, rows, hyper, cohort.spec).mean()
     np.testing.assert_allclose(cohort.diagnose(None)["deviation on fresh target rows"][0], expected, rtol=1e-4)
 
 
@@ -49,9 +47,9 @@ def test_on_a_cpu_the_codes_of_all_lanes_are_decomposed_one_by_one():
     # A batch of them waited for ever where lanes were on as many devices as there are cores.
     drawn = np.random.default_rng(0).normal(size=(3, 6, 6)).astype(np.float32)
     symmetric = drawn @ drawn.transpose(0, 2, 1)
-    found = jax.vmap(encoders.eigenvalues)(symmetric)
+    found = jax.vmap(par.eigenvalues)(symmetric)
     np.testing.assert_allclose(found, np.linalg.eigvalsh(symmetric), rtol=1e-4, atol=1e-4)
-    program = jax.jit(jax.vmap(encoders.eigenvalues)).lower(symmetric).as_text()
+    program = jax.jit(jax.vmap(par.eigenvalues)).lower(symmetric).as_text()
     calls = [line for line in program.splitlines() if "custom_call @lapack" in line]
     assert calls
     assert not any("3x6x6" in call for call in calls), calls

@@ -1,6 +1,5 @@
 """VGDF's ensemble: its loss and gradient against NumPy, a model whose answer is known, and which rows it sees."""
 
-from itertools import pairwise
 from typing import Any
 
 import jax
@@ -16,38 +15,32 @@ from offdyn.methods.parts.ensemble import Ensemble
 from offdyn.methods.vgdf import Hyper
 from offdyn.types import Batch, Context
 
-from ..learning.in_numpy import flat, forward, network, parameters, slope
+from ..learning.in_numpy import Net, flat, slope
 from ..probes import small_spec
 
 SPEC = small_spec(observation_size=2, action_size=1)
 SMALL = Hyper(members=3, ensemble_widths=(5, 4), ensemble_batch=8, ensemble_interval=1)
-SIZES = (3, 5, 4, 6)
+NET = Net((3, 5, 4, 6), activation="swish")
 
 
 def draw(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def swish(x: np.ndarray) -> np.ndarray:
-    return x / (1 + np.exp(-x))
-
-
 def softplus(x: np.ndarray) -> np.ndarray:
     return np.log(1 + np.exp(x))
 
 
-def prediction(member: np.ndarray, inputs: np.ndarray, sizes: tuple[int, ...] = SIZES) -> tuple[np.ndarray, np.ndarray]:
+def prediction(member: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and log-variance of one member, which is a vector, in NumPy."""
-    mean, raw = np.split(forward(network(member, sizes), inputs, swish), 2, axis=1)
+    mean, raw = np.split(NET.apply(member, inputs), 2, axis=1)
     return mean, softplus(0.5 - softplus(0.5 - raw) + 10.0) - 10.0
 
 
 def members(seed: int = 3, count: int = 3) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     """Vectors [count, P], and the same as offdyn holds them."""
-    length = sum((i + 1) * o for i, o in pairwise(SIZES))
-    vectors = 0.7 * draw(seed, count, length)
-    each = [parameters(vector, SIZES) for vector in vectors]
-    return vectors, tuple(np.stack(arrays) for arrays in zip(*each, strict=True))
+    vectors = 0.7 * draw(seed, count, NET.length)
+    return vectors, NET.parameters(vectors)
 
 
 def context(learned: Any, hyper: Hyper = SMALL, step: int = 0) -> Context:
@@ -68,9 +61,8 @@ def test_the_loss_and_its_gradient_are_numpys():
             mean, log_variance = prediction(vector, x)
             total = total + np.mean((mean - y) ** 2 / np.exp(log_variance)) + np.mean(log_variance)
             rates = (2.5e-5, 5e-5, 1e-4)
-            total = total + 100 * sum(
-                r / 2 * np.sum(w**2) for r, (w, _) in zip(rates, network(vector, SIZES), strict=True)
-            )
+            weights = NET.parameters(vector)[0::2]
+            total = total + 100 * sum(r / 2 * np.sum(w**2) for r, w in zip(rates, weights, strict=True))
         return total
 
     hyper = Hyper(members=3, ensemble_widths=(5, 4), ensemble_decay=100.0)
@@ -166,7 +158,8 @@ def test_rows_of_weight_zero_do_not_count_in_the_errors_and_none_at_all_give_no_
     _, arrays = members()
     model = Ensemble(Trained(arrays, None), scaling.no_scale(3))
     state, action, reward, after, ended = np.split(known_rows(1, 20), (2, 3, 4, 6), axis=1)
-    rows = Batch(state, action, reward[:, 0], after, ended[:, 0], jnp.repeat(jnp.array((1.0, 0.0)), 10))
+    weight = jnp.repeat(jnp.array((1.0, 0.0)), 10)
+    rows = Batch(state, action, reward[:, 0], after, ended[:, 0], weight, np.zeros(20))
     first_ten = Batch(*(column[:10] for column in rows))
     some, all_of_ten = (ensemble.errors(model, r, np.ones(2), SMALL, SPEC) for r in (rows, first_ten))
     np.testing.assert_allclose(some, all_of_ten, rtol=1e-5)

@@ -12,11 +12,11 @@ from offdyn.learning import sac as core
 from offdyn.learning.networks import Trained
 from offdyn.learning.sac import Agent, Sac
 from offdyn.methods.h2o import H2O, Hyper
-from offdyn.methods.parts import classifiers, conservative
+from offdyn.methods.parts import conservative
 from offdyn.methods.parts.classifiers import Classifiers, Networks
 from offdyn.types import Batch, Context
 
-from ..learning.in_numpy import flat, flat_twins, forward, network, parameters, slope
+from ..learning.in_numpy import Net, flat, flat_stack, slope
 from ..learning.twin import Formulas
 from ..probes import HALF_FLIPPED, learn, programs_of, random_rows, short_run, small_spec
 from .test_conservative import log_sum_exp
@@ -25,6 +25,7 @@ SPEC = small_spec(observation_size=2, action_size=1)
 SAC = Sac(actor_widths=(4,), critic_widths=(4, 3))
 MATHS = Formulas(SPEC, SAC)
 HYPER = Hyper(classifier_widths=(5,), warm_up=30, conservative_weight=4.0, sampled_actions=2)
+CLASSIFIERS = Net((3, 5, 2)), Net((5, 5, 2))  # SA and SAS
 ROWS = 6
 
 
@@ -34,20 +35,19 @@ def draw(seed: int, *shape: int) -> np.ndarray:
 
 def batch(seed: int) -> Batch:
     columns = draw(seed, ROWS, 2), np.tanh(draw(seed + 1, ROWS, 1)), draw(seed + 2, ROWS), draw(seed + 3, ROWS, 2)
-    return Batch(*columns, np.zeros(ROWS), np.ones(ROWS))
+    return Batch(*columns, np.zeros(ROWS), np.ones(ROWS), np.zeros(ROWS))
 
 
 SOURCE, TARGET = batch(10), batch(20)
-ACTOR = draw(1, core.actor_layout(SAC, SPEC).length)
-CRITICS = draw(2, 2, core.critic_layout(SAC, SPEC).length)
+ACTOR = draw(1, MATHS.actor.length)
+CRITICS = draw(2, 2, MATHS.critic.length)
 Y = draw(3, 2 * ROWS)
 
 
 def context(hyper: Hyper, step: int) -> Context:
     """To be called in float64."""
-    layouts = classifiers.layouts(hyper, SPEC)
-    nets = Networks(*(parameters(draw(4 + i, layout.length), layout.sizes) for i, layout in enumerate(layouts)))
-    agent = Agent(Trained(parameters(ACTOR, MATHS.actor_sizes), None), None, None, None)
+    nets = Networks(*(net.parameters(draw(4 + i, net.length)) for i, net in enumerate(CLASSIFIERS)))
+    agent = Agent(Trained(MATHS.actor.parameters(ACTOR), None), None, None, None)
     return Context(
         SPEC, agent, Classifiers(Trained(nets, None), None), SAC, hyper, jax.random.key(5), jnp.asarray(step)
     )
@@ -55,9 +55,9 @@ def context(hyper: Hyper, step: int) -> Context:
 
 def numpys_weights(hyper: Hyper) -> np.ndarray:
     """clip(p_target(s'|s, a) / p_source(s'|s, a), low, high) from the classifier of (s, a, s')."""
-    layout = classifiers.layouts(hyper, SPEC)[1]
+    sas = CLASSIFIERS[1]
     inputs = np.hstack((SOURCE.observation, SOURCE.action, SOURCE.next_observation))
-    source, target = forward(network(draw(5, layout.length), layout.sizes), inputs).T
+    source, target = 2 * np.tanh(sas.apply(draw(5, sas.length), inputs)).T  # the official code's bound
     return np.clip(np.exp(target - source), hyper.weight_low, hyper.weight_high)
 
 
@@ -69,8 +69,8 @@ def numpys_excess(critics: np.ndarray) -> np.ndarray:
     scored = [(action, np.log(0.5)) for action in uniform]
     scored += [MATHS.policy(ACTOR, SOURCE.observation, noise) for noise in here]
     scored += [MATHS.policy(ACTOR, SOURCE.next_observation, noise) for noise in there]
-    scores = [np.stack(MATHS.twins(critics, SOURCE.observation, action)) - density for action, density in scored]
-    return log_sum_exp(np.stack(scores)) - np.stack(MATHS.twins(critics, SOURCE.observation, SOURCE.action))
+    scores = [np.stack(MATHS.values(critics, SOURCE.observation, action)) - density for action, density in scored]
+    return log_sum_exp(np.stack(scores)) - np.stack(MATHS.values(critics, SOURCE.observation, SOURCE.action))
 
 
 @pytest.mark.parametrize("weighed", [False, True])
@@ -84,7 +84,7 @@ def test_the_critics_loss_and_its_gradient_are_numpys(weighed):
             loss, _ = core.critic_loss(critic, core.join(source, TARGET), Y, SAC, SPEC)
             return H2O.critic_loss(loss, critic, source, ctx)
 
-        value, gradient = jax.jit(jax.value_and_grad(ours))(parameters(CRITICS, MATHS.critic_sizes))
+        value, gradient = jax.jit(jax.value_and_grad(ours))(MATHS.critic.parameters(CRITICS))
         assert (numpys_weights(hyper) < 1).any()
         assert np.ptp(numpys_weights(hyper)) > 0.1
         weight = numpys_weights(hyper)
@@ -93,13 +93,13 @@ def test_the_critics_loss_and_its_gradient_are_numpys(weighed):
             """Half of: weighted error in the source + error in the target + 4 times the term, for each critic."""
             total = 0.0
             for critic, excess in zip(critics, numpys_excess(critics), strict=True):
-                source, target = (MATHS.twins([critic], b.observation, b.action)[0] for b in (SOURCE, TARGET))
+                source, target = (MATHS.values([critic], b.observation, b.action)[0] for b in (SOURCE, TARGET))
                 total += np.mean(weight * (source - Y[:ROWS]) ** 2) + np.mean((target - Y[ROWS:]) ** 2)
                 total += 4.0 * np.mean(weight * excess if weighed else excess)
             return total / 2
 
         np.testing.assert_allclose(value, numpys(CRITICS), rtol=1e-9)
-        np.testing.assert_allclose(flat_twins(gradient), slope(numpys, CRITICS), rtol=1e-7, atol=1e-11)
+        np.testing.assert_allclose(flat_stack(gradient), slope(numpys, CRITICS), rtol=1e-7, atol=1e-11)
 
 
 def test_rows_weigh_alike_until_the_warm_up_ends_but_conservatism_does_not_wait():
@@ -110,7 +110,7 @@ def test_rows_weigh_alike_until_the_warm_up_ends_but_conservatism_does_not_wait(
         np.testing.assert_allclose(corrected.weight, numpys_weights(HYPER), rtol=1e-9)
         np.testing.assert_allclose(notes["mean weight of source rows"], corrected.weight.mean())
         assert np.array_equal(corrected.reward, SOURCE.reward)
-        critic = parameters(CRITICS, MATHS.critic_sizes)
+        critic = MATHS.critic.parameters(CRITICS)
         added = [float(H2O.critic_loss(0.0, critic, SOURCE, ctx)) for ctx in (before, after)]
         term = conservative.excess(critic, SOURCE, "logsumexp", before).mean(1).sum()
     assert added == pytest.approx([2.0 * float(term)] * 2)
@@ -119,7 +119,7 @@ def test_rows_weigh_alike_until_the_warm_up_ends_but_conservatism_does_not_wait(
 def test_without_conservatism_it_is_darc_weight():
     shared = {"warm_up": 20, "classifier_noise": 0.3, "classifier_batch": 16, "batch_size": 16}
     rows = [random_rows(HALF_FLIPPED, role, 200, seed=1)[None] for role in ("source", "target")]
-    first = short_run(HALF_FLIPPED, "darc-weight", **shared)
+    first = short_run(HALF_FLIPPED, "darc-weight", classifier_bound=2.0, **shared)
     both = [
         short_run(HALF_FLIPPED, "h2o", conservative_weight=weight, sampled_actions=2, **shared) for weight in (0.0, 1.0)
     ]

@@ -9,7 +9,7 @@ from offdyn.domains.tasks import resolve
 from offdyn.experiments.config import Schedule, build
 from offdyn.fields import lane_fields, static_fields
 from offdyn.learning.sac import Sac
-from offdyn.methods.parts.encoders import Hyper
+from offdyn.methods.par import Hyper
 from offdyn.methods.recipes import METHODS
 
 from ..probes import SAME
@@ -48,11 +48,18 @@ SHARED = {
     "gradient_clip": None,
     "normalise_observations": False,
     "slow_rate": 0.005,
-    "source_steps": 1_000_000,
-    "target_interval": 10,
+    "target_steps": 100_000,
+    "source_steps_per_target_step": 10,
     "minimum_rows": 128,
     "replay_size": 1_000_000,
-    "updates_per_step": 1,
+    "updates_per_target_step": 10,
+    "random_steps": 0,
+    "backbone": "classic",
+    "domain_input": "none",
+    "critics": 2,
+    "backup_critics": None,
+    "actor_value": "min",
+    "weight_decay": 0.0,
 }
 PAPER = {
     "encoder_interval": 1,
@@ -64,7 +71,7 @@ PAPER = {
 }
 RELEASED = PAPER | {"encoder_interval": 200, "encoder_batch": 64, "slow_encoder": True, "source_noise": 0.2}
 PRINTED = PAPER | {"encoder_activation": "relu", "normalise_code": False}
-PRESETS = {"paper": PAPER, "released": RELEASED, "printed": PRINTED}
+PRESETS = {"reported": RELEASED, "paper": PAPER, "released": RELEASED, "printed": PRINTED}
 
 
 @pytest.mark.parametrize("method", ["par", "par-b"])
@@ -77,18 +84,21 @@ def test_every_field_is_as_the_preset_promises(method, preset):
 
 
 def test_a_method_has_the_presets_it_is_promised_with():
-    assert set(METHODS["par"].presets) == set(METHODS["par-b"].presets) == set(PRESETS)
-    assert {name: build(TASK, "sac", name)[0].sac.source_noise for name in ("paper", "released")} == {
-        "paper": 0.0,
-        "released": 0.2,
+    assert list(METHODS["par"].presets) == list(METHODS["par-b"].presets) == list(PRESETS)
+    found = {name: build(TASK, "sac", name)[0].sac for name in METHODS["sac"].presets}
+    assert {name: (sac.source_noise, sac.target_noise, sac.batch_size) for name, sac in found.items()} == {
+        "paper": (0.0, 0.0, 128),
+        "released": (0.2, 0.0, 128),
+        "odrl": (0.2, 0.2, 128),
     }
 
 
 @pytest.mark.parametrize("task", PENALTIES)
 def test_the_penalty_of_each_task_is_its_tables(task):
     resolve(task)  # there is such a task
-    found = [build(task, "par", preset)[0].hyper.penalty for preset in ("paper", "released", "printed")]
-    assert found == [*PENALTIES[task], PENALTIES[task][0]]
+    found = {preset: build(task, "par", preset)[0].hyper.penalty for preset in PRESETS}
+    paper, released = PENALTIES[task]
+    assert found == {"reported": paper, "paper": paper, "released": released, "printed": paper}
 
 
 def test_the_users_value_wins_over_presets_and_recipes():
@@ -138,9 +148,10 @@ def test_floats_vary_by_lane_and_all_else_is_static():
 
 
 def test_runs_share_a_cohort_exactly_when_their_static_settings_agree():
-    key = build(TASK)[0].cohort_key()
+    key = build(TASK)[0].cohort_key()  # of the first preset
+    assert build(TASK)[0].preset == "reported"
     same = [build(TASK, seed=5)[0], build(TASK, settings={"penalty": 9.0, "discount": 0.5})[0]]
     same.append(build("walker-broken-right-foot")[0])
     assert {run.cohort_key() for run in same} == {key}
-    others = [build("hopper-big-head")[0], build(TASK, "par-b")[0], build(TASK, settings={"encoder_batch": 64})[0]]
+    others = [build("hopper-big-head")[0], build(TASK, "par-b")[0], build(TASK, settings={"encoder_batch": 32})[0]]
     assert len({key, *(run.cohort_key() for run in others)}) == 4

@@ -22,7 +22,7 @@ from offdyn.methods.parts.scaling import Scale
 from offdyn.methods.vgdf import COMPARED, IMAGINED, VGDF, Hyper, Learned
 from offdyn.types import Batch, Context, Spec
 
-from ..learning.in_numpy import flat, flat_twins
+from ..learning.in_numpy import flat, flat_stack, least
 from ..learning.twin import Formulas
 from ..probes import HALF_FLIPPED, random_rows, short_run
 from .test_ensemble import draw, members, prediction, trained
@@ -62,7 +62,7 @@ def context(hyper: Hyper = SMALL, moments: Moments | None = None, step: int = 10
 def values_in_numpy(rows: Batch, ctx: Context) -> tuple[np.ndarray, np.ndarray]:
     """The imagined values [members, n] and the rows' own, from the formulas; random draws alone are JAX's."""
     hyper, maths, n = ctx.hyper, Formulas(SPEC, SAC), len(rows.reward)
-    actor, targets = flat(ctx.agent.actor.value), flat_twins(ctx.agent.target_critic)
+    actor, targets = flat(ctx.agent.actor.value), flat_stack(ctx.agent.target_critic)
     outcome_key, action_key = jax.random.split(ctx.key)
     drawn = np.asarray(jax.random.normal(outcome_key, (3, n, 3)), float)
     sampled = hyper.compared == "next value"
@@ -70,7 +70,7 @@ def values_in_numpy(rows: Batch, ctx: Context) -> tuple[np.ndarray, np.ndarray]:
 
     def value(states: np.ndarray, noise: np.ndarray, ended: np.ndarray) -> np.ndarray:
         action, _ = maths.policy(actor, states, noise)
-        return np.where(ended, 0.0, np.minimum(*maths.twins(targets, states, action)))
+        return np.where(ended, 0.0, least(maths.values(targets, states, action)))
 
     imagined = []
     for k, member in enumerate(members()[0]):
@@ -111,13 +111,6 @@ def test_imagined_values_their_likelihood_and_the_filter_are_numpys(imagined, co
     assert np.isclose(notes["least log likelihood kept"], np.quantile(likelihood, 0.75), rtol=1e-2)
     assert np.isclose(notes["spread of imagined values"], deviation.mean(), rtol=1e-3)
     assert all(getattr(corrected, name) is getattr(rows, name) for name in Batch._fields if name != "weight")
-
-
-def test_the_noise_of_imagined_outcomes_is_drawn_outside_the_branch():
-    """There `scan_ahead` can draw that of a whole tick at once."""
-    traced = jax.make_jaxpr(lambda step: VGDF.correct(source_rows(), context(step=step))[0].weight)(0)
-    (branch,) = [equation for equation in traced.eqns if equation.primitive.name == "cond"]
-    assert (3, ROWS, 3) in [variable.aval.shape for variable in branch.invars]
 
 
 def test_an_end_is_judged_by_raw_observations():
@@ -209,7 +202,7 @@ def test_the_optimists_loss_takes_the_larger_critic():
     maths = Formulas(SPEC, dataclasses.replace(SAC, actor_widths=(7,)))
     noise = np.asarray(jax.random.normal(key, (30, 1)), float)
     action, log_pi = maths.policy(flat(optimist), states, noise)
-    one, two = maths.twins(flat_twins(ctx.agent.critic.value), states, action)
+    one, two = maths.values(flat_stack(ctx.agent.critic.value), states, action)
     larger, smaller = ((0.2 * log_pi - pick(one, two)).mean() for pick in (np.maximum, np.minimum))
     assert not np.isclose(larger, smaller, rtol=1e-2)
     np.testing.assert_allclose(vgdf.optimist_loss(optimist, states, key, ctx), larger, rtol=1e-4)
@@ -242,7 +235,7 @@ def actions(cohort: Cohort) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What is done in the source, in the target and in a test."""
     states = np.ones((1, 1, 2), np.float32)
     source, target, _ = cohort.learner.programs.act(
-        cohort.learner.keys, cohort.learner.lanes, states, states, np.int32(0)
+        cohort.learner.keys, cohort.learner.lanes, states, states, np.int32(0), np.zeros(1, np.int32)
     )
     return np.asarray(source), np.asarray(target), policies(cohort)(states)
 
@@ -296,6 +289,8 @@ def test_what_the_presets_say():
         "actor_interval": (1, 2),
         "gradient_clip": (None, 100.0),
         "log_std_low": (-20.0, -10.0),
+        "loss_scale": (1.0, 2.0),
+        "time_limits_end": (False, True),
     }
 
 

@@ -4,27 +4,28 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from offdyn.learning.networks import Trained
 from offdyn.learning.sac import Sac
-from offdyn.methods import par, par_b
-from offdyn.methods.parts import encoders
-from offdyn.methods.parts.encoders import Encoders, Hyper, Networks, Slow
+from offdyn.methods import par
+from offdyn.methods.par import Encoders, Hyper, Networks
 from offdyn.methods.recipes import METHODS
 from offdyn.types import Batch, Context
 
-from ..learning.in_numpy import average_l1, flat, parameters
+from ..learning.in_numpy import average_l1, flat
 from ..learning.twin import Formulas
 from ..probes import small_spec
 
 SPEC = small_spec(observation_size=4, action_size=2)
 SMALL = Hyper(encoder_widths=(7, 6), code_size=5, penalty=0.7)
 PRINTED = dataclasses.replace(SMALL, encoder_activation="relu", normalise_code=False)
-FILES = {"par": par, "par-b": par_b}
-every_method = pytest.mark.parametrize("method", FILES)
+every_method = pytest.mark.parametrize("method", ["par", "par-b"])
+
+
+def hyper_of(method: str, hyper: Hyper = SMALL) -> Hyper:
+    return dataclasses.replace(hyper, objective=method)
 
 
 def draw(seed: int, *shape: int) -> np.ndarray:
@@ -36,30 +37,22 @@ def batch(rows: int = 30, size: int = 4) -> Batch:
     return Batch(*state, np.zeros(rows), np.ones(rows))
 
 
-def networks(method: str, hyper: Hyper, seed: int = 5) -> Networks:
-    pair = FILES[method].layouts(hyper, SPEC)
-    return Networks(*(parameters(0.6 * draw(seed, layout.length), layout.sizes) for layout in pair))
+def networks(method: str, hyper: Hyper = SMALL, seed: int = 5) -> Networks:
+    maths = Formulas(SPEC, Sac(), hyper, method)
+    return Networks(*(net.parameters(0.6 * draw(seed, net.length)) for net in (maths.f, maths.g)))
 
 
 def context(live: Networks, hyper: Hyper, slow: Networks | None = None, spec: Any = SPEC) -> Context:
-    return Context(
-        spec,
-        None,
-        Encoders(Trained(live, None), None if slow is None else Slow(slow, jnp.zeros(()))),
-        Sac(),
-        hyper,
-        None,
-        0,
-    )
+    return Context(spec, None, Encoders(Trained(live, None), slow), Sac(), hyper, None, 0)
 
 
 @pytest.mark.parametrize("hyper", [SMALL, PRINTED], ids=["normalised", "printed"])
 @every_method
 def test_encoder_loss_and_penalty_are_numpys(method, hyper):
-    file, maths = FILES[method], Formulas(SPEC, Sac(), hyper, method)
+    hyper, maths = hyper_of(method, hyper), Formulas(SPEC, Sac(), hyper, method)
     live, rows = networks(method, hyper), batch()
     vector = flat(jax.tree.leaves(live))
-    off = encoders.deviation(*jax.jit(file.predict, static_argnums=(3,))(live, rows, hyper, file.layouts(hyper, SPEC)))
+    off = jax.jit(par.deviation, static_argnums=3)(live, rows, hyper, SPEC)
     np.testing.assert_allclose(off, maths.deviation(vector, rows), rtol=1e-4)
     np.testing.assert_allclose(off.mean(), maths.encoder_loss(vector, rows), rtol=1e-4)
     corrected, notes = METHODS[method].correct(rows, context(live, hyper))
@@ -71,10 +64,10 @@ def test_encoder_loss_and_penalty_are_numpys(method, hyper):
 
 @every_method
 def test_a_control_deducts_as_much_in_all_and_not_from_the_rows_that_earned_it(method):
-    live, rows = networks(method, SMALL), batch()
+    live, rows = networks(method), batch()
 
     def deducted(shuffled: float, averaged: float) -> np.ndarray:
-        hyper = dataclasses.replace(SMALL, deviation_shuffled=shuffled, deviation_averaged=averaged)
+        hyper = dataclasses.replace(hyper_of(method), deviation_shuffled=shuffled, deviation_averaged=averaged)
         corrected, _ = METHODS[method].correct(rows, context(live, hyper))
         return np.asarray(rows.reward - corrected.reward)
 
@@ -86,56 +79,47 @@ def test_a_control_deducts_as_much_in_all_and_not_from_the_rows_that_earned_it(m
 
 
 def test_the_penalty_is_the_mean_over_code_dimensions_not_their_sum():
-    assert np.allclose(encoders.deviation(np.array([[3.0, 0.0, 1.0, 0.0]]), np.array([[1.0, 0.0, 0.0, 1.0]])), 6 / 4)
+    hyper = Hyper(encoder_widths=(1,), code_size=4, normalise_code=False)
+    zeros = (np.zeros((4, 1)), np.zeros(1), np.zeros((1, 4)))
+    live = Networks(
+        (*zeros, np.array([1.0, 0.0, 0.0, 1.0])), (np.zeros((6, 1)), *zeros[1:], np.array([3.0, 0.0, 1.0, 0.0]))
+    )
+    np.testing.assert_allclose(par.deviation(live, batch(2), hyper, SPEC), 6 / 4)
 
 
 @every_method
 def test_the_penalty_is_measured_with_the_slow_encoders_where_there_are_some(method):
-    live, slow, rows = networks(method, SMALL), networks(method, SMALL, seed=6), batch()
+    live, slow, rows, hyper = networks(method), networks(method, seed=6), batch(), hyper_of(method)
     correct = METHODS[method].correct
-    with_slow, _ = correct(rows, context(live, SMALL, slow))
-    np.testing.assert_allclose(with_slow.reward, correct(rows, context(slow, SMALL))[0].reward, rtol=1e-5)
-    assert not np.allclose(with_slow.reward, correct(rows, context(live, SMALL))[0].reward)
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_slow_encoders_that_have_moved_are_the_mean_of_rounded_weights_where_products_round(precision):
-    live, start = ((jax.tree.map(jnp.float32, networks("par", SMALL, seed))) for seed in (5, 6))
-    found = Encoders(Trained(live, None), Slow(start, jnp.float32(0.3))).rounded(par.layouts(SMALL, SPEC).at(precision))
-
-    def as_a_product_takes_it(x: np.ndarray) -> np.ndarray:
-        return np.asarray(jnp.asarray(x, precision), np.float32) if x.ndim == 2 else np.asarray(x)
-
-    for ours, x, y in zip(*map(jax.tree.leaves, (found, start, live)), strict=True):
-        expected = 0.7 * as_a_product_takes_it(x) + 0.3 * as_a_product_takes_it(y)
-        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
-        assert ours.dtype == np.float32
+    with_slow, _ = correct(rows, context(live, hyper, slow))
+    np.testing.assert_allclose(with_slow.reward, correct(rows, context(slow, hyper))[0].reward, rtol=1e-5)
+    assert not np.allclose(with_slow.reward, correct(rows, context(live, hyper))[0].reward)
 
 
 def test_a_code_is_divided_by_its_mean_size_unless_as_printed():
-    pair = par.layouts(SMALL, SPEC)
-    f, s = networks("par", SMALL).f, draw(8, 6, 4)
-    plain = encoders.code(f, s, dataclasses.replace(SMALL, normalise_code=False), pair)
-    code = encoders.code(f, s, SMALL, pair)
+    f, s = networks("par").f, draw(8, 6, 4)
+    plain = par.code(f, s, dataclasses.replace(SMALL, normalise_code=False), SPEC)
+    code = par.code(f, s, SMALL, SPEC)
     np.testing.assert_allclose(np.abs(code).mean(1), 1.0, rtol=1e-5)
     np.testing.assert_allclose(code, average_l1(np.asarray(plain, float)), rtol=1e-4)
-    nothing = encoders.code(tuple(0 * array for array in f), s, SMALL, pair)
+    nothing = par.code(tuple(0 * array for array in f), s, SMALL, SPEC)
     assert np.array_equal(nothing, np.zeros((6, 5)))  # no division by zero
 
 
 def test_a_constant_code_is_par_bs_global_minimum_and_the_diagnostics_show_it():
-    flattened = [[0 * array for array in network] for network in networks("par-b", SMALL)]
+    hyper = hyper_of("par-b")
+    flattened = [[0 * array for array in network] for network in networks("par-b")]
     bias = np.array([1.0, -2.0, 0.5, 3.0, -1.0])
     flattened[0][-1], flattened[1][-1] = bias, bias / np.abs(bias).mean()
     collapsed = Networks(*map(tuple, flattened))
-    ctx, rows = context(collapsed, SMALL), batch()
+    ctx, rows = context(collapsed, hyper), batch()
     corrected, notes = METHODS["par-b"].correct(rows, ctx)
     np.testing.assert_allclose(corrected.reward, rows.reward, atol=1e-6)
     assert notes["deviation on source rows"] < 1e-12
     seen = METHODS["par-b"].diagnose(None, None, rows, rows, ctx)
     assert seen["variance of the code"] < 1e-12
     assert seen["effective rank of the code"] < 2  # of nothing but rounding
-    healthy = METHODS["par-b"].diagnose(None, None, rows, rows, context(networks("par-b", SMALL), SMALL))
+    healthy = METHODS["par-b"].diagnose(None, None, rows, rows, context(networks("par-b"), hyper))
     assert healthy["variance of the code"] > 0.05
     assert healthy["effective rank of the code"] > 2
 
@@ -146,7 +130,8 @@ def effective_rank(codes: np.ndarray) -> tuple[float, float]:
     spec = small_spec(size, 1)
     hyper = Hyper(encoder_widths=(size,), code_size=size, encoder_activation="relu", normalise_code=False)
     identity = (np.eye(size), np.zeros(size), np.eye(size), np.zeros(size))
-    g = parameters(np.zeros(par.layouts(hyper, spec).prediction.length), par.layouts(hyper, spec).prediction.sizes)
+    net = Formulas(spec, Sac(), hyper, "par").g
+    g = net.parameters(np.zeros(net.length))
     rows = batch(len(codes), size)._replace(observation=codes, action=np.zeros((len(codes), 1)))
     seen = METHODS["par"].diagnose(None, None, rows, rows, context(Networks(identity, g), hyper, spec=spec))
     return float(seen["effective rank of the code"]), float(seen["variance of the code"])
@@ -175,7 +160,7 @@ def test_effective_rank_of_known_codes(codes, rank):
 
 
 def test_held_out_rows_of_weight_zero_do_not_count():
-    live, rows = networks("par", SMALL), batch()
+    live, rows = networks("par"), batch()
     half = rows._replace(weight=np.repeat((1.0, 0.0), 15))
     seen = METHODS["par"].diagnose(None, None, rows, half, context(live, SMALL))
     maths, vector = Formulas(SPEC, Sac(), SMALL, "par"), flat(jax.tree.leaves(live))
