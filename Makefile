@@ -69,7 +69,7 @@ lint: setup
 	$(bin)/mypy
 
 demo: setup
-	$(bin)/python -m offdyn.demo
+	$(bin)/python -m offdyn.studies.demo
 
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict

@@ -1,4 +1,4 @@
-"""Microseconds per update and run of each backbone, at some numbers of lanes: python benchmarks/backbones.py --lanes 1 40"""
+"""Microseconds per update and run of each backbone, by lanes: python benchmarks/backbones.py --lanes 1 40"""
 
 import argparse
 import json

@@ -15,10 +15,10 @@ from typing import Any
 
 import jax
 
+from offdyn.algos.registry import METHODS
 from offdyn.bench.update_loop import TASKS, UPDATES, UpdateLoop, seconds_of
-from offdyn.experiments.devices import offer_every_core
-from offdyn.experiments.record import surroundings
-from offdyn.methods.recipes import METHODS
+from offdyn.training.hardware import offer_every_core
+from offdyn.training.run_folder import surroundings
 
 REFERENCE = "par"
 

@@ -3,26 +3,36 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .domains import register
+from .envs import register
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .api import evaluate, load_policy, load_runs, make_env, plan, resume, train
-    from .errors import OffdynError
-    from .extend import register_backbone, register_env, register_method
+    from ._util.errors import OffdynError
+    from .api import (
+        evaluate,
+        load_policy,
+        load_runs,
+        make_env,
+        plan,
+        register_backbone,
+        register_env,
+        register_method,
+        resume,
+        train,
+    )
 
 # What needs JAX is loaded only when it is asked for.
 _HOMES = {
-    "OffdynError": "errors",
+    "OffdynError": "_util.errors",
     "evaluate": "api",
     "load_policy": "api",
     "load_runs": "api",
     "make_env": "api",
     "plan": "api",
-    "register_backbone": "extend",
-    "register_env": "extend",
-    "register_method": "extend",
+    "register_backbone": "api",
+    "register_env": "api",
+    "register_method": "api",
     "resume": "api",
     "train": "api",
 }

@@ -1,27 +1,30 @@
 """offdyn from Python: train, resume, and load what was trained."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
-from .domains import own, pairs
-from .domains.gym_env import RobotEnv
-from .domains.pairs import Pair
-from .errors import OffdynError, unknown
-from .experiments import evaluate as evaluation
-from .experiments import train as training
-from .experiments.config import RunConfig, build, lists_of_floats, with_first_phases
-from .experiments.deployed import EnvironmentPolicy
-from .experiments.policies import Policy
-from .experiments.progress import Progress
-from .experiments.record import RunFolder
+from ._util.errors import OffdynError, unknown
+from .algos.backbones import BACKBONES, Backbone
+from .algos.method import Method
+from .algos.registry import METHODS, RECIPES, Recipe
+from .envs import custom, pairs
+from .envs.gym import RobotEnv
+from .envs.pairs import Pair
 from .report.runs import gather
+from .training import evaluation
+from .training import trainer as training
+from .training.config import RunConfig, build, lists_of_floats, with_first_phases
+from .training.deployed import EnvironmentPolicy
+from .training.policies import Policy
+from .training.progress import Progress
+from .training.run_folder import RunFolder
 
-Environment = str | own.Factory
+Environment = str | custom.Factory
 Wanted = str | Path | Mapping[str, Any] | Pair
 
 
@@ -46,9 +49,9 @@ def plan(
     if target is not None:
         if task is not None:
             raise OffdynError("expected either a task or source and target, got both")
-        if source is not None and own.is_dataset(source):
+        if source is not None and custom.is_dataset(source):
             source, settings = None, {"source_data": str(source), **settings}
-        task = own.pair_of(source, target, time_limit)  # type: ignore[arg-type]  # no Path: that is a dataset
+        task = custom.pair_of(source, target, time_limit)  # type: ignore[arg-type]  # no Path: that is a dataset
     elif source is not None or time_limit is not None:
         raise OffdynError("source and time_limit are for a target of one's own: name it, too")
     if task is None:
@@ -145,7 +148,7 @@ def resume(
     """
     for role, wanted in (("source", source), ("target", target)):
         if wanted is not None:
-            own.reference_of(wanted, role)
+            custom.reference_of(wanted, role)
     return training.resume(Path(out), threads=threads, progress=progress, stop=stop)
 
 
@@ -204,8 +207,8 @@ def make_env(task: Wanted, role: str = "target", **options: Any) -> gymnasium.En
     if role not in ("target", "source"):
         raise unknown("role", str(role), ["target", "source"])
     pair = pairs.find(task)
-    if isinstance(pair, own.OwnPair):
-        return own.make(pair.reference(role), role)
+    if isinstance(pair, custom.OwnPair):
+        return custom.make(pair.reference(role), role)
     if isinstance(pair, pairs.World):
         raise OffdynError(f"{pair.name} is a toy environment for trainings: Gymnasium has no environment of it")
     return RobotEnv(pair if role == "target" else pairs.source_of(pair), **options)  # type: ignore[arg-type]
@@ -249,3 +252,43 @@ def _columns(lines: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     """What a line lacks of a column is not a number."""
     names = list(dict.fromkeys(name for line in lines for name in line))
     return {name: np.array([np.nan if line.get(name) is None else line[name] for line in lines]) for name in names}
+
+
+def register_method(method: Method) -> Method:
+    """Make a method known by its name; returns it, so that it can stand around the record.
+
+    Example: `register_method(Method("halved", "SAC with half the source rewards", correct=halve))`.
+    """
+    _must_be_new("method", method.name, RECIPES)
+    METHODS[method.name] = method
+    RECIPES[method.name] = Recipe(method, method.summary)
+    return method
+
+
+def register_backbone(backbone: Backbone) -> Backbone:
+    """Make a backbone known by its name.
+
+    Example: `register_backbone(dataclasses.replace(SIMBA, name="mine", settings=SIMBA.settings | {"discount": 0.98}))`.
+    """
+    _must_be_new("backbone", backbone.name, BACKBONES)
+    BACKBONES[backbone.name] = backbone
+    return backbone
+
+
+def register_env(
+    name: str, source: str | custom.Factory | None, target: str | custom.Factory, time_limit: int | None = None
+) -> custom.OwnPair:
+    """Make a pair of environments known by a name, which is then a task; each is made once and looked at.
+
+    Example: `register_env("my-arm", source=make_simulator, target=make_robot, time_limit=200)`.
+    """
+    _must_be_new("task", name, {**pairs.WORLDS, **pairs.REGISTERED})
+    pairs.REGISTERED[name] = custom.pair_of(source, target, time_limit, name)
+    return pairs.REGISTERED[name]
+
+
+def _must_be_new(kind: str, name: str, known: Container[str]) -> None:
+    if not name or not isinstance(name, str):
+        raise OffdynError(f"a {kind} needs a name, got {name!r}")
+    if name in known:
+        raise OffdynError(f"there is a {kind} '{name}' already: choose another name")

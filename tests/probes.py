@@ -8,14 +8,14 @@ import jax
 import numpy as np
 import pytest
 
-from offdyn.data.rows import pack
-from offdyn.domains.pairs import open_bodies
-from offdyn.domains.worlds import World
-from offdyn.experiments.config import RunConfig, build
-from offdyn.experiments.programs import Lane, Programs, lane_settings, run_keys
-from offdyn.learning.sac import Sac
-from offdyn.methods.recipes import METHODS
-from offdyn.types import Spec
+from offdyn._util.types import Spec
+from offdyn.algos.registry import METHODS
+from offdyn.algos.sac import Sac
+from offdyn.data.transition import pack
+from offdyn.envs.pairs import open_bodies
+from offdyn.envs.toy import World
+from offdyn.training.config import RunConfig, build
+from offdyn.training.program import Lane, Programs, lane_settings, run_keys
 
 
 @pytest.fixture(autouse=True, scope="module")

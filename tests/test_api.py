@@ -7,11 +7,11 @@ import pytest
 from safetensors.numpy import load_file
 
 import offdyn
-from offdyn.domains import pairs
-from offdyn.experiments.record import RunFolder
-from offdyn.experiments.train import Stop, Stopped
+from offdyn.envs import pairs
+from offdyn.training.run_folder import RunFolder
+from offdyn.training.trainer import Stop, Stopped
 
-from .experiments.small import PUSH, small
+from .training.small import PUSH, small
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ from typing import Any
 
 import jax
 import pytest
+from offdyn.cli.main.main import main
 
 from offdyn.bench import floors, physics, training, update_loop, updates, whole
 from offdyn.bench.table import table
-from offdyn.cli import main
-from offdyn.domains.robots import ROBOTS
-from offdyn.experiments.config import build
+from offdyn.envs.robots import ROBOTS
+from offdyn.training.config import build
 
-from .experiments.small import two_runs
+from .training.small import two_runs
 
 UPDATE = {"robot": "halfcheetah", "lanes": 2, "devices": 1, "milliseconds": 16.0, "run_updates_per_second": 125.0}
 UPDATE |= {"arithmetic_floor_milliseconds": 8.0, "memory_floor_milliseconds": 1.0, "share_of_floor": 0.5}

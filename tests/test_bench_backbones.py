@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offdyn.cli.main.main import main
 
 from offdyn.bench import backbones, whole
 from offdyn.bench.table import table
-from offdyn.cli import main
-from offdyn.experiments.config import build
+from offdyn.training.config import build
 
 
 def test_a_backbone_at_another_width_keeps_its_proportions() -> None:

@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from offdyn.cli.main.main import main
 
+from offdyn.algos.registry import RECIPES
 from offdyn.api import plan
-from offdyn.cli import main
-from offdyn.experiments.config import group
-from offdyn.experiments.progress import Lines, LiveTable, short_names
-from offdyn.experiments.record import find_runs
-from offdyn.methods.recipes import RECIPES
+from offdyn.training.config import group
+from offdyn.training.progress import Lines, LiveTable, short_names
+from offdyn.training.run_folder import find_runs
 
-from .experiments.small import SHORT
+from .training.small import SHORT
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_the_list_names_every_method_and_task(capsys: pytest.CaptureFixture[str]
 def test_a_file_gives_the_same_names_and_flags_win_over_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from offdyn.experiments import train as training
+    from offdyn.training import trainer as training
 
     asked = {}
 

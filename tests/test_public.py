@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import offdyn
-from offdyn.domains import pairs
-from offdyn.learning.backbones import BACKBONES, SIMBA
-from offdyn.methods.method import Method
-from offdyn.methods.recipes import METHODS, RECIPES
+from offdyn.algos.backbones import BACKBONES, SIMBA
+from offdyn.algos.method import Method
+from offdyn.algos.registry import METHODS, RECIPES
+from offdyn.envs import pairs
 from offdyn.report.runs import gather
 
 from .report.made_up import make_run

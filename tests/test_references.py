@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from offdyn.domains import tasks
-from offdyn.domains.tasks import TASKS, normalised, reference
+from offdyn.envs import tasks
+from offdyn.envs.tasks import TASKS, normalised, reference
 
 RESULTS = Path(__file__).parents[1] / "results"
 EIGHT = [name for name, task in TASKS.items() if reference(task)]

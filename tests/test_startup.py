@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from offdyn.bench.update_loop import UpdateLoop
-from offdyn.experiments import program_cache
-from offdyn.experiments.program_cache import keep_programs, make_room
+from offdyn.training import hardware
+from offdyn.training.hardware import keep_programs, make_room
 
-from .experiments.small import SMALL_NETWORKS, StopAt
+from .training.small import SMALL_NETWORKS, StopAt
 
 IMPORTED = "import sys, offdyn; print(any(name.partition('.')[0] == 'jax' for name in sys.modules))"
 HELP = """
 import sys
-from offdyn.cli import main
+from offdyn.cli.main import main
 try:
     main(["--help"])
 finally:
@@ -105,6 +105,6 @@ def test_what_was_not_used_for_longest_leaves_the_cache(tmp_path: Path) -> None:
 
 
 def test_another_processor_has_another_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = program_cache.cache_folder()
-    monkeypatch.setattr(program_cache, "_processor", lambda: "another")
-    assert program_cache.cache_folder() != here
+    here = hardware.cache_folder()
+    monkeypatch.setattr(hardware, "_processor", lambda: "another")
+    assert hardware.cache_folder() != here

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..experiments.config import build
-from ..learning.backbones import backbone
-from ..learning.sac import Sac
+from ..algos.backbones import backbone
+from ..algos.sac import Sac
+from ..training.config import build
 from .update_loop import TASKS, UpdateLoop
 
 WIDTHS = (64, 128, 256)  # of the critics; the actor's are in proportion

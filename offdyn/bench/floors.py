@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..experiments.config import RunConfig
-from ..learning.networks import Network
-from ..learning.sac import actor_network, critic_network
-from ..methods.par import shapes
-from ..types import Spec
+from .._util.types import Spec
+from ..algos.networks import Network
+from ..algos.par import shapes
+from ..algos.sac import actor_network, critic_network
+from ..training.config import RunConfig
 
 
 class Rates(NamedTuple):

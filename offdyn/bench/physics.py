@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from mujoco.batch import Batch
 
-from ..domains.lean import lean_model
-from ..domains.simulator import Simulator
-from ..domains.tasks import resolve
+from ..envs.lean import lean_model
+from ..envs.simulator import Simulator
+from ..envs.tasks import resolve
 from .update_loop import TASKS
 
 SEGMENT = 10  # environment steps replayed without leaving MuJoCo

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..domains import pairs
-from ..experiments import train as training
-from ..experiments.config import RunConfig, build
-from ..experiments.progress import Quiet
-from ..experiments.trainer import Stop, Stopped
+from ..envs import pairs
+from ..training import trainer as training
+from ..training.config import RunConfig, build
+from ..training.progress import Quiet
+from ..training.trainer import Stop, Stopped
 from .update_loop import ROWS, TASKS
 
 UNDER_WAY = 200  # source steps after which a training has begun for good

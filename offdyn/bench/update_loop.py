@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..data.rows import row_width
-from ..experiments.config import build
-from ..experiments.devices import Devices
-from ..experiments.programs import Programs, lane_settings, run_keys
-from ..methods.recipes import METHODS
+from ..algos.registry import METHODS
+from ..data.transition import row_width
+from ..training.config import build
+from ..training.hardware import Devices
+from ..training.program import Programs, lane_settings, run_keys
 
 UPDATES = 10  # per dispatch, as in training
 ROWS = 20_000  # in each replay

@@ -9,10 +9,10 @@ from typing import Any
 
 import jax
 
-from ..cores import every
-from ..experiments.program_cache import keep_programs
-from ..experiments.progress import Lines
-from ..experiments.record import surroundings
+from .._util.cores import every
+from ..training.hardware import keep_programs
+from ..training.progress import Lines
+from ..training.run_folder import surroundings
 from . import backbones, floors, physics, training, updates
 from .update_loop import TASKS, UpdateLoop
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..types import TARGET, Batch, Spec
+from .._util.types import TARGET, Batch, Spec
 
 
 class Moments(NamedTuple):

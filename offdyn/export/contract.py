@@ -11,14 +11,14 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from .. import __version__
+from .._util.errors import OffdynError
 from ..data.datasets import target_log
-from ..domains import pairs
-from ..domains.own import OwnPair
-from ..domains.tasks import Task
-from ..errors import OffdynError
-from ..experiments.checkpoint import CohortFolder
-from ..experiments.policies import Policy
-from ..experiments.record import RunFolder
+from ..envs import pairs
+from ..envs.custom import OwnPair
+from ..envs.tasks import Task
+from ..training.checkpoint import CohortFolder
+from ..training.policies import Policy
+from ..training.run_folder import RunFolder
 from .parts import Parts
 
 FORMAT = 1  # of contract.yaml

@@ -1,7 +1,7 @@
 """One ONNX file, its batch size open."""
 
-from ..errors import OffdynError
-from ..experiments.policies import SMALLEST_VARIANCE
+from .._util.errors import OffdynError
+from ..training.policies import SMALLEST_VARIANCE
 from .parts import Parts
 
 # Old on purpose: newer numbers than a runtime knows are refused by it, older ones never; nothing newer is needed.

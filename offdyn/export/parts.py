@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..domains import pairs
-from ..errors import OffdynError
-from ..experiments.deployed import action_range
-from ..experiments.policies import Policy, names_of
+from .._util.errors import OffdynError
+from ..envs import pairs
+from ..training.deployed import action_range
+from ..training.policies import Policy, names_of
 
 
 @dataclass(frozen=True)

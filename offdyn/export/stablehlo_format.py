@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.mlir.dialects import stablehlo
 
-from ..learning.networks import Network
+from ..algos.networks import Network
 from .parts import Parts
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

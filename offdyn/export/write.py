@@ -6,9 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from ..errors import OffdynError, unknown
-from ..experiments.policies import Policy
-from ..experiments.record import RunFolder
+from .._util.errors import OffdynError, unknown
+from ..training.policies import Policy
+from ..training.run_folder import RunFolder
 from . import FORMATS
 from .contract import contract
 from .parts import Parts, parts_of

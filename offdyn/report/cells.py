@@ -117,7 +117,7 @@ class Comparison:
 
 def comparable(run: Run) -> dict[str, Any]:
     """The settings in which runs of one cell must agree."""
-    from ..experiments.schedule import WATCHING
+    from ..training.schedule import WATCHING
 
     elsewhere = (WATCHING - {"target_steps"}) | {"source_data"}  # how it was watched; the row
     settings = {name: value for name, value in run.settings.items() if name not in elsewhere}
@@ -204,7 +204,7 @@ def number(value: float) -> str:
 @functools.cache
 def reference(task: str, kind: str = "published") -> tuple[float, float] | None:
     """The returns that count as 0 and as 100 on a task of our robots: published ones, or those we measured."""
-    from ..domains import tasks
+    from ..envs import tasks
 
     known = tasks.TASKS.get(task.removesuffix(tasks.LEGACY))
     return None if known is None else tasks.reference(known, kind)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import OffdynError
+from .._util.errors import OffdynError
 from .bootstrap import CONFIDENCE, FEWEST_RUNS, RESAMPLES, Estimate, percentile_interval
 from .statistics import Scores, by_task, fewest_runs
 

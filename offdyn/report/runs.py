@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..errors import OffdynError, check_format
-from ..experiments.schedule import Schedule, renamed
+from .._util.errors import OffdynError, check_format
+from ..training.schedule import Schedule, renamed
 from .folders import run_folders, standing_apart
 from .statistics import late_mean
 
@@ -189,7 +189,7 @@ def _config(path: Path) -> dict[str, Any]:
 
 def _task_name(task: Mapping[str, Any]) -> str:
     """Custom environments with the name of a robot's task are told apart from it: scores go by names."""
-    from ..domains.tasks import TASKS
+    from ..envs.tasks import TASKS
 
     name = str(task.get("name") or task.get("world"))
     return f"{name} (custom)" if "robot" not in task and name in TASKS else name
@@ -197,8 +197,8 @@ def _task_name(task: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _defaults(method: str) -> dict[str, Any]:
-    from ..learning.sac import Sac
-    from ..methods.recipes import RECIPES
+    from ..algos.registry import RECIPES
+    from ..algos.sac import Sac
 
     parts: list[Any] = [Schedule, Sac, *([RECIPES[method].method.hyper] if method in RECIPES else [])]
     fields = [field for part in parts for field in dataclasses.fields(part)]

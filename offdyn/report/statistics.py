@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OffdynError
+from .._util.errors import OffdynError
 
 Scores = Any  # an array [..., runs], or a mapping task -> [..., runs]
 Numbers = Any  # a float for scores [runs], an array for scores with axes before the runs

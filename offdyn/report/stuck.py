@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..domains.robots import Robot
-from ..domains.tasks import LEGACY, TASKS
+from ..envs.robots import Robot
+from ..envs.tasks import LEGACY, TASKS
 from .cells import Cell, Comparison, Row, reference
 from .runs import Run
 from .statistics import stuck_level

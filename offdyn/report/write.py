@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import OffdynError
+from .._util.errors import OffdynError
 from . import brief, costs, results
 from .cells import compare, first_phases, once_each
 from .drawing import Figure, save

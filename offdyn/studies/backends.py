@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import OffdynError, unknown
-from ..experiments.trainer import Stop
+from .._util.errors import OffdynError, unknown
+from ..training.trainer import Stop
 from .job import DONE, STOPPED, WATCHED, Job, lost, status
 from .sharing import default_workers, shared
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import OffdynError
-from ..experiments.trainer import Stop
+from .._util.errors import OffdynError
+from ..training.trainer import Stop
 from . import remote, worker
 from .backends import Backend, Options, Say
 from .job import Job

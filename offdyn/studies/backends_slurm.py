@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import OffdynError
-from ..experiments.trainer import Stop
+from .._util.errors import OffdynError
+from ..training.trainer import Stop
 from . import remote, worker
 from .backends import Backend, Options, Say
 from .job import JOBS, Job

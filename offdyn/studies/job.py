@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ..errors import OffdynError, check_format
-from ..experiments.config import RunConfig, from_yaml, methods_of, to_yaml
-from ..experiments.progress import Lines, Progress, Quiet
-from ..experiments.record import RunFolder
-from ..files import write_atomically
-from ..signals import stop_on_signals
+from .._util.errors import OffdynError, check_format
+from .._util.files import write_atomically
+from ..training.config import RunConfig, from_yaml, methods_of, to_yaml
+from ..training.progress import Lines, Progress, Quiet
+from ..training.run_folder import RunFolder
+from ..training.signals import stop_on_signals
 
 if TYPE_CHECKING:
-    from ..experiments.trainer import Stop
+    from ..training.trainer import Stop
 
 FORMAT = 1  # of ID.yaml and ID.json
 JOBS = "jobs"  # below STUDY
@@ -152,7 +152,7 @@ def lost(path: Path, why: str) -> None:
 
 def run(path: Path, *, progress: Progress | None = None, stop: Any = None) -> Status:
     """Bring the job to its end from wherever it is; an error is kept in its status and not raised."""
-    from ..experiments.train import Stopped, complete
+    from ..training.trainer import Stopped, complete
 
     job = read(path)
     with locked(job.path):
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str]) -> int:
     if arguments[1:] not in ([], [WATCHED]) or not arguments:
         print(f"usage: python -m offdyn.studies.job STUDY/jobs/ID.yaml [{WATCHED}]", file=sys.stderr)
         return MISTAKE
-    from ..experiments.devices import offer_every_core
+    from ..training.hardware import offer_every_core
 
     offer_every_core()  # as `offdyn train` does, so that a run is the same to the last bit by either
     path = Path(arguments[0])

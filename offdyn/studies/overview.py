@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from ..errors import OffdynError
-from ..experiments.memory import replay_bytes
-from ..experiments.progress import duration
+from .._util.errors import OffdynError
+from ..training.hardware import replay_bytes
+from ..training.progress import duration
 from .job import ENDED, Job
 from .plan import Plan
 

@@ -13,13 +13,13 @@ import jax
 import numpy as np
 
 from .. import __version__
-from ..cores import default_threads, every
-from ..domains import pairs
-from ..experiments import cohort_state
-from ..experiments.cohorts import Cohort
-from ..experiments.config import RunConfig
-from ..experiments.devices import beside_a_gpu
-from ..files import write_atomically
+from .._util.cores import default_threads, every
+from .._util.files import write_atomically
+from ..envs import pairs
+from ..training import cohort_state
+from ..training.cohort import Cohort
+from ..training.config import RunConfig
+from ..training.hardware import beside_a_gpu
 
 WARM_TICKS = 3  # in which everything is compiled
 TIMED_TICKS = 5

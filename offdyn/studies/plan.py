@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..domains import pairs
-from ..errors import OffdynError
-from ..experiments.config import RunConfig, group
-from ..experiments.record import RunFolder
+from .._util.errors import OffdynError
+from ..envs import pairs
+from ..training.config import RunConfig, group
+from ..training.run_folder import RunFolder
 from . import job as jobs
 from .job import ENDED, JOBS, Job
 

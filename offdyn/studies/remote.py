@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from .._util.files import write_atomically
 from ..data.datasets.opening import folder as datasets
-from ..experiments.trainer import Stop
-from ..files import write_atomically
+from ..training.trainer import Stop
 from .backends import EVERY, Order, Say, _last_line
 from .job import Busy, Job, locked, status, write_status
 from .worker import token_file

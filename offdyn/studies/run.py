@@ -8,10 +8,10 @@ from pathlib import Path
 import yaml
 
 from .. import __version__
-from ..errors import OffdynError
-from ..experiments.record import RunFolder
-from ..experiments.trainer import Stop
-from ..files import write_atomically
+from .._util.errors import OffdynError
+from .._util.files import write_atomically
+from ..training.run_folder import RunFolder
+from ..training.trainer import Stop
 from . import job as jobs
 from .backends import Backend, Say
 from .job import ENDED, JOBS, Busy, Job

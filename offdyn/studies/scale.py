@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import OffdynError
-from ..experiments.checks import check
-from ..experiments.config import RunConfig
-from ..experiments.schedule import Schedule
+from .._util.errors import OffdynError
+from ..training.checks import check
+from ..training.config import RunConfig
+from ..training.schedule import Schedule
 
 WATCHED = ("eval_interval", "log_interval", "checkpoint_interval")
 FIRST_ROWS = 10  # of a budget too small for minimum_rows, at most one in so many rows is gathered before learning

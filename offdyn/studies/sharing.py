@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..cores import JOBS_AT_ONCE
+from .._util.cores import JOBS_AT_ONCE
 
 SERVICE = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"  # where a program looks for the service; the user's own, if it is set

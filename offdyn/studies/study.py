@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .. import yaml_file
-from ..domains import pairs
-from ..errors import OffdynError, unknown
-from ..experiments.config import PRESETS_OWN, RunConfig, build, with_first_phases
-from ..methods.recipes import recipe
+from .._util import files
+from .._util.errors import OffdynError, unknown
+from ..algos.registry import recipe
+from ..envs import pairs
+from ..training.config import PRESETS_OWN, RunConfig, build, with_first_phases
 
 SHIPPED = Path(__file__).parent  # with the YAML files of the paper's tables and figures
 INTERVAL = "source_steps_per_target_step"  # F: it changes the length of runs of one budget of target steps
@@ -125,7 +125,7 @@ def load(wanted: str | Path) -> Study:
         if str(wanted) not in shipped():
             raise unknown("study", str(wanted), shipped())
         path = SHIPPED / f"{wanted}.yaml"
-    content = yaml_file.read(path)
+    content = files.read(path)
     try:
         return parse(content, path.stem)
     except OffdynError as error:

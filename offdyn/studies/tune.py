@@ -11,15 +11,15 @@ from typing import Any
 
 import yaml
 
-from ..errors import OffdynError, unknown
-from ..experiments.config import RunConfig, build, with_first_phases
-from ..experiments.progress import Progress, Quiet
-from ..experiments.record import RunFolder
-from ..experiments.schedule import Schedule
-from ..experiments.trainer import Stop, Stopped
-from ..files import write_atomically
-from ..learning.sac import Sac
-from ..methods.recipes import recipe
+from .._util.errors import OffdynError, unknown
+from .._util.files import write_atomically
+from ..algos.registry import recipe
+from ..algos.sac import Sac
+from ..training.config import RunConfig, build, with_first_phases
+from ..training.progress import Progress, Quiet
+from ..training.run_folder import RunFolder
+from ..training.schedule import Schedule
+from ..training.trainer import Stop, Stopped
 from . import job as jobs
 from .backends import Order
 from .plan import plan

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
-from ..errors import OffdynError
+from .._util.errors import OffdynError
 
 STOPPED = 75  # exit code of a job that saved and stopped, or that another process is at work on
 SIGHT = 20.0  # seconds that a network file system may take to show a new file
@@ -118,8 +118,8 @@ def _said_stopped(job: Path) -> bool:
 
 def main(path: Path) -> int:
     """The job's process: asked to stop once or often, by whomever, it saves and stops."""
-    from ..experiments.progress import Lines
-    from ..experiments.trainer import Stop
+    from ..training.progress import Lines
+    from ..training.trainer import Stop
     from . import job
 
     stop, say = Stop(), Lines().say

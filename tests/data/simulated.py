@@ -7,8 +7,8 @@ import h5py
 import numpy as np
 
 from offdyn.data.datasets import COLUMNS, Dataset, join, made_here
-from offdyn.domains.simulator import Simulator
-from offdyn.domains.tasks import resolve
+from offdyn.envs.simulator import Simulator
+from offdyn.envs.tasks import resolve
 
 BODIES = 3
 

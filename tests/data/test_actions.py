@@ -10,18 +10,18 @@ import minari
 import numpy as np
 import pytest
 from minari import DataCollector
+from offdyn.cli.main.main import main
+from offdyn.data.collect.episodes.episodes import play, uniform
 
-from offdyn.cli import main
-from offdyn.data.collect import play, uniform
+from offdyn._util.errors import OffdynError
 from offdyn.data.datasets import DataError, Dataset, join, load, open_dataset, save, with_action_bounds, write_minari
 from offdyn.data.datasets.target_log import TargetLog
 from offdyn.data.doctor import diagnose, diagnose_dataset
-from offdyn.domains import pairs
-from offdyn.domains.own import OwnPair, pair_of
-from offdyn.errors import OffdynError
-from offdyn.experiments import offline
-from offdyn.experiments.config import build
-from offdyn.experiments.progress import Quiet
+from offdyn.envs import pairs
+from offdyn.envs.custom import OwnPair, pair_of
+from offdyn.training import source_data
+from offdyn.training.config import build
+from offdyn.training.progress import Quiet
 
 from .simulated import simulated, write_d4rl
 
@@ -248,8 +248,10 @@ def test_a_pendulum_of_minari_is_checked_against_its_target(pendulum: str, capsy
     said = capsys.readouterr().out
     assert "actions mapped to [-1, 1] from their bounds [-2, 2]" in said
     assert said.endswith("fit for training: nothing found\n")
-    assert main(["check", pendulum, "--target", "tests.own.environments:weaker"]) == 1
-    assert "3 observation entries and 1 actions, tests.own.environments:weaker has 2 and 1" in capsys.readouterr().out
+    assert main(["check", pendulum, "--target", "tests.custom.environments:weaker"]) == 1
+    assert (
+        "3 observation entries and 1 actions, tests.custom.environments:weaker has 2 and 1" in capsys.readouterr().out
+    )
     assert main(["check", "hopper-big-head", "--target", "Pendulum-v1"]) == 2
     assert "hopper-big-head is a task; --target says what a dataset is for" in capsys.readouterr().err
     assert main(["check", pendulum, "--target", "Pendulum-v9"]) == 2
@@ -264,16 +266,16 @@ def test_a_training_learns_from_the_actions_that_the_target_will_execute(pendulu
             said.append(text)
 
     run, _ = build(pair_of(None, "Pendulum-v1"), "par", settings={"source_data": pendulum})
-    offline.check([run], Heard())
+    source_data.check([run], Heard())
     assert said == [f"{pendulum}: actions are mapped to [-1, 1] from their bounds [-2, 2]"]
-    action = offline.open_source(run).rows[:, 3]
+    action = source_data.open_source(run).rows[:, 3]
     np.testing.assert_allclose(action, open_dataset(pendulum).action[:, 0])
     assert 0.95 < np.abs(action).max() <= 1.0
     save(with_action_bounds(acted(2 * shares()), [-2], [2]), tmp_path / "other.safetensors")
     other = build(run.task, "par", settings={"source_data": str(tmp_path / "other.safetensors")})[0]
     with pytest.raises(OffdynError, match="2 observation entries and 1 actions, Pendulum-v1 has 3 and 1"):
-        offline.check([other], Heard())
+        source_data.check([other], Heard())
     still = Dataset(**(open_dataset(pendulum).arrays() | {"reward": np.zeros(400)}), card={})
     save(still, tmp_path / "other.safetensors")
     with pytest.raises(OffdynError, match=r"no-rewards.*`offdyn check .*other.safetensors --target Pendulum-v1` says"):
-        offline.check([other], Heard())
+        source_data.check([other], Heard())

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from offdyn.data.collect.episodes.episodes import NOISE, bodies_for, play, uniform, without_unfinished
 
-from offdyn.data import collect
-from offdyn.data.collect import NOISE, bodies_for, play, uniform, without_unfinished
+from offdyn._util.errors import OffdynError
+from offdyn.data.collect.episodes import episodes
 from offdyn.data.datasets import Dataset
-from offdyn.domains import pairs
-from offdyn.domains.worlds import World
-from offdyn.errors import OffdynError
+from offdyn.envs import pairs
+from offdyn.envs.toy import World
 
 from ..probes import SAME, small_spec
 
@@ -28,7 +28,7 @@ LIVES = World("lives", small_spec(2, 1, time_limit=50), _one_or_sixteen, _age)
 
 @pytest.fixture
 def many_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect, "ROWS_PER_BODY", 20)
+    monkeypatch.setattr(episodes, "ROWS_PER_BODY", 20)
 
 
 def test_the_number_of_bodies_follows_from_the_rows_alone() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from offdyn._util.errors import OffdynError
 from offdyn.data.datasets import COLUMNS, DataError, Dataset, d4rl, find, full_card, join, load, open_dataset, save
-from offdyn.data.rows import pack
-from offdyn.domains.robots import ROBOTS
-from offdyn.domains.simulator import Simulator
-from offdyn.domains.tasks import TASKS
-from offdyn.errors import OffdynError
+from offdyn.data.transition import pack
+from offdyn.envs.robots import ROBOTS
+from offdyn.envs.simulator import Simulator
+from offdyn.envs.tasks import TASKS
 
 from .simulated import simulated, with_columns, write_d4rl
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from minari.data_collector import EpisodeBuffer
 
+from offdyn._util.errors import OffdynError
 from offdyn.data.datasets import COLUMNS, DataError, Dataset, open_dataset, write_minari
 from offdyn.data.doctor import diagnose_dataset
-from offdyn.errors import OffdynError
 
 from .simulated import simulated, with_columns
 

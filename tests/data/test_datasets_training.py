@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from offdyn.cli.main.main import main
 
 import offdyn
-from offdyn.cli import main
-from offdyn.experiments.cohorts import Cohort
+from offdyn.training.cohort import Cohort
 
 from .simulated import simulated, write_d4rl
 

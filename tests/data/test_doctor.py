@@ -8,8 +8,8 @@ import pytest
 
 from offdyn.data.datasets import COLUMNS, Dataset, join, open_dataset, save
 from offdyn.data.doctor import KINDS, diagnose, diagnose_dataset, fatal
-from offdyn.domains.pairs import WORLDS, open_bodies
-from offdyn.domains.robots import ROBOTS
+from offdyn.envs.pairs import WORLDS, open_bodies
+from offdyn.envs.robots import ROBOTS
 
 from .simulated import simulated, with_columns, write_d4rl
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from offdyn.cli.main.main import main
 
-from offdyn.cli import main
 from offdyn.data.datasets import open_dataset, save, write_minari
 from offdyn.data.doctor import diagnose_pair, fatal
 from offdyn.data.doctor.pair import _compare_specs, examine_pair
-from offdyn.domains.pairs import WORLDS
-from offdyn.domains.tasks import TASKS, resolve
-from offdyn.domains.worlds import World
+from offdyn.envs.pairs import WORLDS
+from offdyn.envs.tasks import TASKS, resolve
+from offdyn.envs.toy import World
 
 from ..probes import small_spec, uniform_start
 from .simulated import simulated, with_columns, write_d4rl

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from offdyn.data.datasets.physics import follow, whole_state_seen
-from offdyn.domains import pairs, tasks
+from offdyn.envs import pairs, tasks
 
 
 @pytest.mark.parametrize("robot", ["ant", "halfcheetah", "hopper", "walker"])

@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 
 from offdyn.data.replay import Moments, Replay, no_moments, unpack
-from offdyn.data.rows import pack, row_width
-from offdyn.domains.domain import Rows
-from offdyn.experiments import cohort_state
-from offdyn.experiments.cohorts import Cohort, capacities
-from offdyn.experiments.evaluate import Policy
-from offdyn.experiments.record import RunFolder
+from offdyn.data.transition import pack, row_width
+from offdyn.envs.domain import Rows
+from offdyn.training import cohort_state
+from offdyn.training.cohort import Cohort, capacities
+from offdyn.training.evaluation import Policy
+from offdyn.training.run_folder import RunFolder
 
-from ..learning.in_numpy import flat
-from ..learning.twin import Formulas
+from ..algos.core.in_numpy import flat
+from ..algos.core.twin import Formulas
 from ..probes import FAR, short_run, small_spec
 
 SPEC = small_spec(observation_size=3, action_size=2)

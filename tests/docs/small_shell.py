@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offdyn.cli.main.main import main
 
-from offdyn.cli import main
 from offdyn.data.datasets import save
-from offdyn.experiments import train as training
-from offdyn.experiments.config import RunConfig, group
-from offdyn.experiments.record import RunFolder
-from offdyn.signals import ASKING
+from offdyn.training import trainer as training
+from offdyn.training.config import RunConfig, group
+from offdyn.training.run_folder import RunFolder
+from offdyn.training.signals import ASKING
 
 from ..data.simulated import simulated, write_d4rl
-from ..experiments.small import small
+from ..training.small import small
 from .pages import ROOT, blocks
 
 # What makes a command small, by how it begins: words put at its end, where they win over those before.

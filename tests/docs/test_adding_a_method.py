@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import pytest
 
-from offdyn.methods.recipes import METHODS, RECIPES
+from offdyn.algos.registry import METHODS, RECIPES
 
 from .pages import python_blocks
 

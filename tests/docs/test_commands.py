@@ -8,21 +8,21 @@ from pathlib import Path
 
 import jax
 import pytest
+from offdyn.cli.main.main import parser
+from offdyn.cli.main.study import _asked_for
 
-from offdyn.cli import parser
-from offdyn.learning.backbones import BACKBONES
+from offdyn.algos.backbones import BACKBONES
 from offdyn.studies.run import planned
-from offdyn.study_command import _asked_for
 
-from ..domains.test_picture import says_what_to_install
+from ..envs.test_picture import says_what_to_install
 from .pages import PAGES, ROOT, blocks, commands, spans
 from .small_shell import Shell
 
 # Pages whose commands, or whose Python, another test runs.
 RUN_BY = {
-    "docs/own-environments.md": "tests/own/test_pages.py",
+    "docs/own-environments.md": "tests/custom/test_pages.py",
     "docs/theory.md": "tests/theory/test_page.py",
-    "docs/worked-example.md": "tests/own/test_pages.py",
+    "docs/worked-example.md": "tests/custom/test_pages.py",
 }
 PYTHON_RUN_BY = RUN_BY | {
     "docs/adding-a-method.md": "tests/docs/test_adding_a_method.py",

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from offdyn.domains import pairs
-from offdyn.experiments.config import build
-from offdyn.experiments.policies import Policies
-from offdyn.experiments.record import RunFolder
-from offdyn.learning.backbones import residual
-from offdyn.learning.networks import mlp
+from offdyn.algos.backbones import residual
+from offdyn.algos.networks import mlp
+from offdyn.envs import pairs
+from offdyn.training.config import build
+from offdyn.training.policies import Policies
+from offdyn.training.run_folder import RunFolder
 
 WIDTHS, BLOCKS = (24, 16), (12, 12)
 SIMBA = {

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from offdyn.cli.main.main import main
 from safetensors.numpy import load_file
 
-from offdyn.cli import main
 from offdyn.data.datasets.target_log import TargetLog, path_of
-from offdyn.data.rows import row_width
-from offdyn.domains import pairs
-from offdyn.domains.own import OwnPair
-from offdyn.experiments.checkpoint import CohortFolder
-from offdyn.experiments.record import RunFolder
+from offdyn.data.transition import row_width
+from offdyn.envs import pairs
+from offdyn.envs.custom import OwnPair
+from offdyn.training.checkpoint import CohortFolder
+from offdyn.training.run_folder import RunFolder
 
 from . import made_up
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 import offdyn
-from offdyn.domains import pairs
-from offdyn.domains.gym_env import RobotEnv
-from offdyn.experiments.record import RunFolder
+from offdyn.envs import pairs
+from offdyn.envs.gym import RobotEnv
 from offdyn.export import FORMATS
 from offdyn.export.write import export
+from offdyn.training.run_folder import RunFolder
 
 from . import made_up
 

@@ -8,18 +8,18 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from offdyn.cli.main.main import main
 from safetensors.numpy import load_file
 
 import offdyn
-from offdyn.cli import main
+from offdyn._util.errors import OffdynError
+from offdyn._util.types import SOURCE, TARGET
+from offdyn.algos import sac
 from offdyn.data.replay import Moments
-from offdyn.errors import OffdynError
-from offdyn.experiments.record import RunFolder
 from offdyn.export.write import export
-from offdyn.learning import sac
-from offdyn.types import SOURCE, TARGET
+from offdyn.training.run_folder import RunFolder
 
-from ..experiments import small
+from ..training import small
 from .test_formats import CLOSE, RUNNERS
 
 BRIEF: dict[str, Any] = {"target_steps": 60, "source_steps_per_target_step": 5, "minimum_rows": 10, "batch_size": 8}
@@ -114,6 +114,6 @@ def test_a_policy_that_was_never_told_its_domain_has_one_side(tmp_path: Path, kn
 @pytest.fixture
 def known_push(monkeypatch: pytest.MonkeyPatch) -> None:
     """The small world is found by its name."""
-    from offdyn.domains import pairs
+    from offdyn.envs import pairs
 
     monkeypatch.setitem(pairs.WORLDS, small.PUSH.name, small.PUSH)

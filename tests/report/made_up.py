@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from offdyn.experiments.config import build
-from offdyn.experiments.record import RunFolder
+from offdyn.training.config import build
+from offdyn.training.run_folder import RunFolder
 
 ABOUT: dict[str, Any] = {
     "format": 1,

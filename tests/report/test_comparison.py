@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from offdyn.errors import OffdynError
+from offdyn._util.errors import OffdynError
 from offdyn.report.comparison import (
     LARGEST_EXACT,
     by_task_tests,

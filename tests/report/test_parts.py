@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offdyn.errors import OffdynError
+from offdyn._util.errors import OffdynError
 from offdyn.report.brief import in_short
 from offdyn.report.cells import compare
 from offdyn.report.drawing import COLOURS, columns_for

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from offdyn.cli.main.main import main
 
-from offdyn.cli import main
-from offdyn.errors import OffdynError
+from offdyn._util.errors import OffdynError
 from offdyn.report import published
 from offdyn.report.cells import compare
 from offdyn.report.drawing import styles

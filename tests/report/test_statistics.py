@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offdyn.errors import OffdynError
+from offdyn._util.errors import OffdynError
 from offdyn.report.statistics import (
     area_under_curve,
     by_task,

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from offdyn.algos.registry import RECIPES
 from offdyn.data.datasets import save
-from offdyn.domains.pairs import find as find_pair
-from offdyn.experiments.config import RunConfig, build, with_first_phases
-from offdyn.experiments.trainer import Stop
-from offdyn.methods.recipes import RECIPES
+from offdyn.envs.pairs import find as find_pair
 from offdyn.studies import job as jobs_of
 from offdyn.studies.backends import Backend, Options, find
 from offdyn.studies.job import Job
 from offdyn.studies.plan import plan
+from offdyn.training.config import RunConfig, build, with_first_phases
+from offdyn.training.trainer import Stop
 
-from ..experiments.small import outcome, rows_of, small
+from ..training.small import outcome, rows_of, small
 
 WORLD = "jetpack"  # a world that a worker's process knows by name
 

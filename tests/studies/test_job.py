@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from offdyn.cores import every
-from offdyn.experiments import train as training
-from offdyn.experiments.progress import Quiet
-from offdyn.experiments.record import RunFolder
-from offdyn.experiments.trainer import Stop
+from offdyn._util.cores import every
 from offdyn.studies import job as jobs
 from offdyn.studies.job import Busy, Job
 from offdyn.studies.plan import plan
+from offdyn.training import trainer as training
+from offdyn.training.progress import Quiet
+from offdyn.training.run_folder import RunFolder
+from offdyn.training.trainer import Stop
 
 from .tiny import BROKEN, study
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from offdyn.cli.main.main import main
 
-from offdyn.cli import main
-from offdyn.errors import OffdynError
+from offdyn._util.errors import OffdynError
 from offdyn.studies import job as jobs
 from offdyn.studies.job import Status
 from offdyn.studies.plan import plan

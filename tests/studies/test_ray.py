@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from offdyn.errors import OffdynError
-from offdyn.experiments.trainer import Stop
-from offdyn.methods.recipes import RECIPES
+from offdyn._util.errors import OffdynError
+from offdyn.algos.registry import RECIPES
 from offdyn.studies import backends_ray
 from offdyn.studies import job as jobs_of
 from offdyn.studies.backends import Options, find
 from offdyn.studies.backends_ray import Resources, resources
+from offdyn.training.trainer import Stop
 
-from ..experiments.small import differing, outcome
-from .small_jobs import (  # noqa: F401
+from ..training.small import differing, outcome
+from .small_jobs import (
     bring_to_end,
-    hurried_jobs,
     locally,
     method_of,
     parent_of,
@@ -39,7 +38,7 @@ STORE = 80_000_000  # bytes of Ray's object store on each node: nothing of ours 
 
 
 @pytest.fixture(scope="module")
-def cluster(hurried_jobs: None) -> Iterator[Any]:  # noqa: F811
+def cluster(hurried_jobs: None) -> Iterator[Any]:
     """Three nodes of one CPU each, on addresses of their own that reach no further than this machine."""
     if os.environ.get("OFFDYN_NEEDS_RAY") != "1":
         pytest.importorskip("ray", reason="Ray is not installed; requirements/cluster.txt holds it")

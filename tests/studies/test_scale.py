@@ -4,10 +4,10 @@ import functools
 
 import pytest
 
-from offdyn.errors import OffdynError
-from offdyn.experiments.config import RunConfig
+from offdyn._util.errors import OffdynError
 from offdyn.studies.scale import all_scaled, scaled
 from offdyn.studies.study import load, shipped
+from offdyn.training.config import RunConfig
 
 from .tiny import study
 

@@ -7,17 +7,16 @@ import time
 
 import pytest
 
-from offdyn.errors import OffdynError
-from offdyn.experiments.trainer import Stop
+from offdyn._util.errors import OffdynError
 from offdyn.studies import job as jobs_of
 from offdyn.studies import worker
 from offdyn.studies.backends import Options, find
 from offdyn.studies.backends_slurm import Requeued, Slurm, Submitted
+from offdyn.training.trainer import Stop
 
-from ..experiments.small import differing, outcome
-from .small_jobs import (  # noqa: F401
+from ..training.small import differing, outcome
+from .small_jobs import (
     bring_to_end,
-    hurried_jobs,
     locally,
     parent_of,
     process_of,

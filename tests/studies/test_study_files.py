@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from offdyn.errors import OffdynError
-from offdyn.experiments.config import RunConfig
+from offdyn._util.errors import OffdynError
 from offdyn.studies.study import load, parse, shipped
+from offdyn.training.config import RunConfig
 
 from .tiny import content
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from offdyn.cli.main.main import main
 
-from offdyn.cli import main
-from offdyn.errors import OffdynError
-from offdyn.experiments.record import find_runs
+from offdyn._util.errors import OffdynError
 from offdyn.studies import backends
 from offdyn.studies import job as jobs
 from offdyn.studies.backends import BACKENDS, Options, find
+from offdyn.training.run_folder import find_runs
 
 from .tiny import BROKEN, PAR, run_here, study, write
 
@@ -134,8 +134,8 @@ def test_a_job_whose_need_failed_never_begins_and_is_named(tmp_path: Path) -> No
 
 def run_plan(folder: Path, what: object) -> list[str]:
     """Names of the cohorts' folders."""
-    from offdyn.experiments.train import _cohort_folder
     from offdyn.studies.plan import plan
+    from offdyn.training.trainer import _cohort_folder
 
     return [_cohort_folder(list(job.runs), folder).name for job in plan(what.runs()[0], folder).left]  # type: ignore[attr-defined]
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 import yaml
+from offdyn.cli.main.main import main
 
+from offdyn._util.errors import OffdynError
 from offdyn.api import plan
-from offdyn.cli import main
-from offdyn.errors import OffdynError
-from offdyn.experiments.progress import Quiet
-from offdyn.experiments.record import find_runs
-from offdyn.experiments.trainer import Stop, Stopped
 from offdyn.studies import job as jobs
 from offdyn.studies.tune import BEST, Range, Search, search, spent
+from offdyn.training.progress import Quiet
+from offdyn.training.run_folder import find_runs
+from offdyn.training.trainer import Stop, Stopped
 
 from .tiny import SHORT
 

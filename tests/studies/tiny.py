@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
-from offdyn.experiments.trainer import Stop
 from offdyn.studies import job as jobs
 from offdyn.studies.backends import Order, Say
 from offdyn.studies.job import Job
 from offdyn.studies.run import Outcome, Wanted, run
 from offdyn.studies.study import Study, parse
+from offdyn.training.trainer import Stop
 
 SHORT = {
     "source_steps": 600,

@@ -3,8 +3,8 @@
 from .actions import with_action_bounds
 from .dataset import COLUMNS, DataError, Dataset, join
 from .minari import write as write_minari
+from .native import full_card, load, made_here, save
 from .opening import find, folder, open_dataset
-from .own import full_card, load, made_here, save
 
 __all__ = [
     "COLUMNS",

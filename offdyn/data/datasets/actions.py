@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...domains import pairs
-from ...domains.robots import ROBOTS
+from ...envs import pairs
+from ...envs.robots import ROBOTS
 from .dataset import DataError, Dataset
 
 ROUNDING = 1e-3  # share of half a range by which a recorded action may pass its bound

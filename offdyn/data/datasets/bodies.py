@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from ...domains import pairs
-from ...domains.robots import ROBOTS
-from ...domains.tasks import Task
-from ...errors import OffdynError
+from ..._util.errors import OffdynError
+from ...envs import pairs
+from ...envs.robots import ROBOTS
+from ...envs.tasks import Task
 from .dataset import DataError, Dataset
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ...domains.robots import ANT, ROBOTS, TIME_LIMIT
-from ...domains.tasks import Task
+from ...envs.robots import ANT, ROBOTS, TIME_LIMIT
+from ...envs.tasks import Task
 from . import bodies
 from .dataset import DataError, Dataset, flags, images, numbers
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import OffdynError
+from ..._util.errors import OffdynError
 
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
 FLAGS = ("terminated", "truncated")

@@ -11,12 +11,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ...domains.tasks import TASKS
-from ...errors import OffdynError
+from ..._util.errors import OffdynError
+from ...envs.tasks import TASKS
 from . import bodies
 from .actions import bounded, known_bounds
 from .dataset import COLUMNS, MEANING, DataError, Dataset, images
-from .own import full_card
+from .native import full_card
 
 LAYOUT = "0.5.4"  # of Minari, whose layout this is
 DATASET_ID = re.compile(r"(?:[-_\w][-_\w/]*[-_\w]+/)?[-_\w]+-v\d+")

@@ -7,9 +7,9 @@ from typing import Any
 
 import h5py
 
-from ...domains import pairs
-from ...errors import OffdynError, unknown
-from . import actions, bodies, d4rl, minari, own, target_log
+from ..._util.errors import OffdynError, unknown
+from ...envs import pairs
+from . import actions, bodies, d4rl, minari, native, target_log
 from .dataset import DataError, Dataset
 
 Target = str | pairs.Pair | Callable[[], Any]  # a task or an environment, by name or itself
@@ -98,7 +98,7 @@ def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
     if start == target_log.START:
         return False, target_log.read(path)
     if start[8:9] == b"{":
-        return False, own.load(path)
+        return False, native.load(path)
     if not start:
         raise DataError("empty", f"{path}: an empty file; fetch or make it again")
     told = "compressed as a whole: unpack it with gunzip first" if start.startswith(GZIP) else "of no known format"

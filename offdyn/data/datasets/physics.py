@@ -6,9 +6,9 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from ...domains.quiet import quiet_when_unstable
-from ...domains.robots import Robot
-from ...domains.tasks import Task
+from ...envs.quiet import quiet_when_unstable
+from ...envs.robots import Robot
+from ...envs.tasks import Task
 
 
 class Followed(NamedTuple):

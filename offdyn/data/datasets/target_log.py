@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import OffdynError, check_format
-from . import own
+from ..._util.errors import OffdynError, check_format
+from . import native
 from .dataset import DataError, Dataset
 
 FORMAT = 2
@@ -67,7 +67,7 @@ class TargetLog:
         """All rows so far as a dataset beside the log."""
         os.fsync(self._file)
         if self.rows:
-            own.save(read(self.path), self.path.with_suffix(".safetensors"))
+            native.save(read(self.path), self.path.with_suffix(".safetensors"))
 
     def close(self) -> None:
         os.close(self._file)

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...domains import pairs
-from ...domains.pairs import OwnPair, Pair
+from ...envs import pairs
+from ...envs.pairs import OwnPair, Pair
 from ..datasets import DataError, Dataset, open_dataset
 from ..datasets.actions import bounded, bounds_of, known_bounds
 from ..datasets.bodies import body_of, check_sizes
 from ..datasets.opening import Target
-from .body import LEAST, check_body, replay, sample
+from .dynamics import LEAST, check_body, replay, sample
 from .episodes import check_ends, check_returns, check_rolled, check_successors
 from .finding import KINDS, Finding, fatal, found
 from .pair import diagnose_pair
-from .rows import check_actions, check_constants, check_duplicates, check_numbers, check_rewards
 from .subject import Subject
+from .transitions import check_actions, check_constants, check_duplicates, check_numbers, check_rewards
 
 __all__ = ["KINDS", "Finding", "diagnose", "diagnose_dataset", "diagnose_pair", "fatal"]
 

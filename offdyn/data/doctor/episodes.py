@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...domains.tasks import reference
-from .body import Replayed, looks_like_a_start, replay
+from ...envs.tasks import reference
+from .dynamics import Replayed, looks_like_a_start, replay
 from .finding import Finding, found
 from .subject import Subject
 

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...domains import pairs
-from ...domains.domain import Rows
-from ...domains.tasks import Task
-from ...errors import OffdynError
-from ...types import Spec
+from ..._util.errors import OffdynError
+from ..._util.types import Spec
+from ...envs import pairs
+from ...envs.domain import Rows
+from ...envs.tasks import Task
 from ..datasets.dataset import COLUMNS, Dataset
-from .body import replay, sample
+from .dynamics import replay, sample
 from .finding import Finding, found
 from .subject import Subject
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...domains import pairs
-from ...errors import OffdynError
+from ..._util.errors import OffdynError
+from ...envs import pairs
 from ..datasets import Dataset, full_card
 from . import diagnose
 from .finding import Finding, fatal

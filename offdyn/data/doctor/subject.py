@@ -4,9 +4,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ...domains import pairs
-from ...domains.tasks import Task
-from ...types import Spec
+from ..._util.types import Spec
+from ...envs import pairs
+from ...envs.tasks import Task
 from ..datasets.bodies import robot_of
 from ..datasets.dataset import Dataset
 from ..datasets.physics import whole_state_seen

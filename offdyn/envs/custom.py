@@ -1,0 +1,282 @@
+"""A pair of one's own: two Gymnasium environments, or a dataset and one, by whatever names them."""
+
+import difflib
+import functools
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from .._util.errors import OffdynError, unknown
+from .._util.types import Array, Spec
+from .custom_env import Interface, interface_of
+
+Factory = Callable[[], gymnasium.Env]
+KEYS = ("name", "source", "target", "time_limit", "observation", "action_low", "action_high")
+FROM_PYTHON = "python:"  # begins the reference of a function that no name leads to
+GIVEN: dict[str, Factory] = {}  # such functions, by reference, as far as this process was given them
+
+
+class EnvironmentFailed(OffdynError):
+    """An environment raised, or gave what no environment may give; the message says which, when and what."""
+
+
+def never_known(next_observation: Array) -> Array:
+    """Of a general environment nobody says which observations end an episode."""
+    return next_observation[..., 0] != next_observation[..., 0]
+
+
+@dataclass(frozen=True)
+class OwnPair:
+    """Two environments by reference, and what both look like: known without making them, once they were made."""
+
+    name: str
+    source: str | None  # a Gymnasium id or module:function; None: there is none, or a dataset is in its place
+    target: str
+    time_limit: int
+    observation: tuple[tuple[str, int], ...]  # the parts of a flat observation, in order, and their sizes
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+
+    @property
+    def spec(self) -> Spec:
+        size = sum(part for _, part in self.observation)
+        return Spec(size, len(self.action_low), size, self.time_limit, never_known)
+
+    @property
+    def interface(self) -> Interface:
+        return Interface(self.observation, self.action_low, self.action_high)
+
+    def reference(self, role: str) -> str:
+        wanted = self.target if role == "target" else self.source
+        if wanted is None:
+            raise OffdynError(f"{self.name} has no source to act in: name one with --source")
+        return wanted
+
+    def to_mapping(self) -> dict[str, Any]:
+        """As YAML has it; `from_mapping` reads it back and makes no environment."""
+        plain = {key: getattr(self, key) for key in KEYS}
+        plain["observation"] = [list(part) for part in self.observation]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+
+def pair_of(
+    source: str | Factory | None, target: str | Factory, time_limit: int | None = None, name: str | None = None
+) -> OwnPair:
+    """The pair of these environments; each is made once, looked at and closed."""
+    target_reference = reference_of(target, "target")
+    seen, limit = look_at(target_reference, "target")
+    source_reference = None if source is None else reference_of(source, "source")
+    if source_reference is not None:
+        its, its_limit = look_at(source_reference, "source")
+        if (difference := its.difference(seen)) is not None:
+            raise OffdynError(
+                f"source {source_reference} and target {target_reference} must look alike to one policy, but "
+                f"{difference}; wrap one of them until they agree"
+            )
+        if time_limit is None and limit != its_limit:
+            raise OffdynError(
+                f"source {source_reference} and target {target_reference} have the time limits {its_limit} and "
+                f"{limit}: say which with --time-limit N"
+            )
+    limit = _whole(time_limit) if time_limit is not None else limit
+    if limit is None:
+        raise OffdynError(f"target {target_reference} says nothing of a time limit: give one with --time-limit N")
+    shown = [_short(reference, role) for reference, role in ((source_reference, "source"), (target_reference, "target"))
+             if reference is not None]  # fmt: skip
+    return OwnPair(name or "-to-".join(shown), source_reference, target_reference, limit, *seen)
+
+
+def alone(target: str | Factory) -> OwnPair:
+    """A target without a source, made once; what its time limit is does not matter."""
+    reference = reference_of(target, "target")
+    seen, limit = look_at(reference, "target")
+    return OwnPair(_short(reference, "target"), None, reference, limit or sys.maxsize, *seen)
+
+
+def from_mapping(content: Mapping[str, Any]) -> OwnPair:
+    """What `to_mapping` gave, or only `source`, `target` and perhaps `time_limit`: then the two are made once."""
+    for key in content:
+        if key not in KEYS:
+            raise OffdynError(f"environments of one's own: {unknown('key', str(key), KEYS)}")
+    if "observation" not in content:
+        asked = {key: content.get(key) for key in ("source", "target", "time_limit", "name")}
+        return pair_of(**asked)  # type: ignore[arg-type]  # references are checked there
+    try:
+        return OwnPair(
+            str(content["name"]),
+            content["source"],
+            str(content["target"]),
+            int(content["time_limit"]),
+            tuple((str(part), int(size)) for part, size in content["observation"]),
+            tuple(map(float, content["action_low"])),
+            tuple(map(float, content["action_high"])),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise OffdynError(f"environments of one's own: not what was written ({error!r})") from None
+
+
+def source_of(pair: OwnPair) -> OwnPair:
+    """The pair whose target is this one's source."""
+    source = pair.reference("source")
+    return replace(pair, name=_short(source, "source"), source=source, target=source)
+
+
+@functools.cache
+def look_at(reference: str, role: str) -> tuple[Interface, int | None]:
+    """What an environment looks like and its time limit, where it has one."""
+    env = make(reference, role)
+    try:
+        _refuse_images(env.observation_space, f"{role} {reference}")
+        return interface_of(env, f"{role} {reference}"), _limit(env, reference)
+    finally:
+        env.close()
+
+
+def make(reference: str, role: str) -> gymnasium.Env:
+    """A new environment; whatever it raises becomes a sentence."""
+    try:
+        env = factory_of(reference, role)()
+    except OffdynError:
+        raise
+    except Exception as error:
+        raise EnvironmentFailed(f"{role} {reference} cannot be made: {type(error).__name__}: {error}") from error
+    if not isinstance(env, gymnasium.Env):
+        raise OffdynError(f"{role} {reference}: expected it to return a gymnasium.Env, it gave {type(env).__name__}")
+    return env
+
+
+def factory_of(reference: str, role: str) -> Factory:
+    """What makes the environment. Time limits of ids are left to us: bodies start staggered."""
+    if reference in GIVEN:
+        return GIVEN[reference]
+    if reference.startswith(FROM_PYTHON):
+        raise OffdynError(
+            f"{role} {reference.removeprefix(FROM_PYTHON)}: a Python function that no name leads to; give it again, "
+            "offdyn.resume(OUT, source=..., target=...), or put it into a module and name it module:function"
+        )
+    module, colon, name = reference.partition(":")
+    if colon and (found := _in_module(module, name, reference, role)) is not None:
+        return found
+    if (known := _registered(reference)) is None:
+        raise OffdynError(f"{role} {reference}: {_no_such(reference, role)}")
+    return functools.partial(gymnasium.make, known, max_episode_steps=-1, disable_env_checker=True)
+
+
+def reference_of(wanted: str | Factory, role: str) -> str:
+    """Text as it is; a function by the name under which another process finds it, else one we keep in mind."""
+    if isinstance(wanted, str) and wanted:
+        return wanted
+    if not callable(wanted):
+        raise OffdynError(f"{role}: expected a Gymnasium id, module:function or a function, got {wanted!r}")
+    module, name = getattr(wanted, "__module__", None), getattr(wanted, "__qualname__", None)
+    found: Any = sys.modules.get(module or "") if module != "__main__" else None
+    for part in (name or "").split("."):
+        found = getattr(found, part, None)
+    if found is wanted:
+        return f"{module}:{name}"
+    reference = f"{FROM_PYTHON}{role} {name or type(wanted).__name__}"
+    GIVEN[reference] = wanted
+    look_at.cache_clear()
+    return reference
+
+
+def is_dataset(wanted: object) -> bool:
+    """Whether a source is a file, a folder or a name of a dataset rather than an environment."""
+    if isinstance(wanted, Path):
+        return True
+    if not isinstance(wanted, str) or _registered(wanted) is not None:
+        return False
+    if wanted.startswith("minari:") or wanted.endswith((".safetensors", ".hdf5", ".h5")) or Path(wanted).exists():
+        return True
+    return ":" not in wanted and (Path(os.environ.get("OFFDYN_DATA") or "data") / f"{wanted}.safetensors").is_file()
+
+
+def names_environment(wanted: object) -> bool:
+    """Whether it is an environment's reference, or a function that makes one, rather than a task's name or file."""
+    if not isinstance(wanted, str):
+        return callable(wanted)
+    return not wanted.endswith((".yaml", ".yml")) and (":" in wanted or _registered(wanted) is not None)
+
+
+def _registered(reference: str) -> str | None:
+    try:
+        return gymnasium.spec(reference).id
+    except (gymnasium.error.Error, ModuleNotFoundError):
+        return None
+
+
+def _in_module(module: str, name: str, reference: str, role: str) -> Factory | None:
+    """The function; None where the module only registers an id of that name."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # as `python -m` has it
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        raise OffdynError(
+            f"{role} {reference}: module '{module}' cannot be imported from here ({type(error).__name__}: {error})"
+        ) from error
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None and _registered(name) is not None:
+        return functools.partial(gymnasium.make, name, max_episode_steps=-1, disable_env_checker=True)
+    if not callable(found):
+        raise OffdynError(f"{role} {reference}: no function '{name}' in module '{module}'")
+    return found
+
+
+def _no_such(reference: str, role: str) -> str:
+    near = difflib.get_close_matches(reference, list(gymnasium.registry), n=3, cutoff=0.5)
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    data = ", or a dataset" if role == "source" else ""
+    return f"no environment has this id{hint}; expected a Gymnasium id or module:function{data}"
+
+
+def _refuse_images(space: gymnasium.Space, who: str) -> None:
+    """A Box of bytes with three dimensions or more is a picture, which would be flattened as any other."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        for part in space.spaces.values():
+            _refuse_images(part, who)
+    if isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 3:
+        raise OffdynError(
+            f"{who}: it shows images of {' x '.join(map(str, space.shape))}; policies here see vectors of numbers: use "
+            "a variant that shows positions and velocities, or encode each image as a vector with "
+            "gymnasium.wrappers.TransformObservation"
+        )
+
+
+def _limit(env: gymnasium.Env, reference: str) -> int | None:
+    """As the environment says; where we left its wrapper out, as its registration does."""
+    if env.spec is not None and env.spec.max_episode_steps is not None:
+        return env.spec.max_episode_steps
+    layer = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, gymnasium.wrappers.TimeLimit):
+            return layer._max_episode_steps
+        layer = layer.env
+    known = _registered(reference.rpartition(":")[2]) or _registered(env.spec.id if env.spec else reference)
+    return None if known is None else gymnasium.spec(known).max_episode_steps
+
+
+def _whole(value: Any) -> int:
+    try:
+        if isinstance(value, bool) or float(value) != int(float(value)) or int(float(value)) < 1:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise OffdynError(f"time_limit: expected a whole number from 1 on, got {value!r}") from None
+    return int(float(value))
+
+
+def _short(reference: str, role: str) -> str:
+    """For names of folders."""
+    if reference.startswith(FROM_PYTHON):
+        name = reference.removeprefix(f"{FROM_PYTHON}{role} ").rpartition(".")[2]
+        return role if "<" in name or name == "partial" else re.sub(r"[^A-Za-z0-9_+-]", "_", name)
+    return re.sub(r"[^A-Za-z0-9_.+-]", "_", reference.rpartition(":")[2].rpartition("/")[2])

@@ -1,0 +1,131 @@
+"""A source and a target, whatever simulates them: a shifted robot with its stock body, a small world, or one's own."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._util.errors import OffdynError, unknown
+from .._util.types import Spec
+from . import custom, tasks
+from .custom import OwnPair
+from .custom_batch import OwnBodies
+from .domain import Domain
+from .jetpack import JETPACK
+from .padding import PaddedBodies
+from .simulator import Simulator
+from .tasks import Task
+from .toy import World, WorldBodies
+
+Pair = Task | World | OwnPair
+WORLDS: dict[str, World] = {world.name: world for world in (JETPACK,)}  # built-in worlds by name
+REGISTERED: dict[str, OwnPair] = {}  # custom pairs that users gave a name
+
+
+def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
+    """The pair a user means: a task's name, file or mapping, a world, or environments of one's own."""
+    if isinstance(wanted, World | OwnPair):
+        return wanted
+    if isinstance(wanted, Mapping) and "target" in wanted:
+        return custom.from_mapping(wanted)
+    if isinstance(wanted, Mapping) and "world" in wanted:
+        wanted = wanted["world"]
+        if wanted not in WORLDS:
+            raise unknown("world", str(wanted), WORLDS)
+    if isinstance(wanted, str) and wanted in WORLDS:
+        return WORLDS[wanted]
+    if isinstance(wanted, str) and wanted in REGISTERED:
+        return REGISTERED[wanted]
+    return tasks.resolve(wanted)
+
+
+def meant(target: "str | Path | Mapping[str, Any] | Pair | custom.Factory") -> Pair:
+    """The target a user means where both a task and an environment, alone, may stand."""
+    if custom.names_environment(target):
+        return custom.alone(target)  # type: ignore[arg-type]  # then it is a reference or a function
+    try:
+        return find(target)  # type: ignore[arg-type]  # no function: that is an environment
+    except OffdynError as no_task:
+        raise OffdynError(f"{no_task}; nor is it the id of a Gymnasium environment, or module:function") from None
+
+
+def spec_of(pair: Pair) -> Spec:
+    return pair.robot.spec if isinstance(pair, Task) else pair.spec
+
+
+def modern_name(pair: Pair) -> str:
+    """The name by which tables know it: that of a task with legacy inertia is its modern one's."""
+    return pair.modern_name if isinstance(pair, Task) else pair.name
+
+
+def family_of(pair: Pair) -> str:
+    """Pairs of one family have the same bodies but for their shifts: their runs may share a cohort."""
+    return pair.robot.name if isinstance(pair, Task) else pair.name
+
+
+def action_bounds(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest action [A] in the environment's own units; everything here acts in [-1, 1]."""
+    ones = np.ones(spec_of(pair).action_size)
+    return (np.array(pair.action_low), np.array(pair.action_high)) if isinstance(pair, OwnPair) else (-ones, ones)
+
+
+def has_source(pair: Pair) -> bool:
+    """Whether there is one to act in."""
+    return not isinstance(pair, OwnPair) or pair.source is not None
+
+
+def source_of(pair: Pair) -> Pair:
+    """The pair whose target is this one's source; a world, which is both in one, is its own."""
+    if isinstance(pair, OwnPair):
+        return custom.source_of(pair)
+    return pair if isinstance(pair, World) else tasks.source_of(pair)
+
+
+def check(pair: Pair, allow_no_shift: bool) -> None:
+    """Refuse a target that is its source, unless that is meant."""
+    if isinstance(pair, Task):
+        tasks.check_pair(tasks.source_of(pair), pair, allow_no_shift)
+    if isinstance(pair, OwnPair) and pair.source == pair.target and not allow_no_shift:
+        raise OffdynError(
+            f"source and target are both {pair.target}: there is no shift; --allow-no-shift trains all the same"
+        )
+
+
+def open_bodies(
+    bodies: Sequence[tuple[Pair, str]],
+    seeds: Sequence[tuple[int, ...]],
+    threads: int | None = None,
+    processes: str = "off",
+    padded: bool = False,
+) -> Domain:
+    """Bodies of one family, each the "source" or the "target" of its pair, built afresh; `padded`: of all robots.
+
+    `processes` is for sources of one's own: each body in a process of its own, "on", "off", or "auto" where that pays.
+    """
+    pair = bodies[0][0]
+    if not padded and len({family_of(p) for p, _ in bodies}) > 1:
+        raise OffdynError("bodies of one domain must be of one robot")
+    if isinstance(pair, World):
+        return WorldBodies(pair, [role == "target" for _, role in bodies], seeds)
+    if isinstance(pair, OwnPair):
+        return OwnBodies(pair, [role for _, role in bodies], seeds, processes)
+    robots = [p if role == "target" else tasks.source_of(p) for p, role in bodies if isinstance(p, Task)]
+    return PaddedBodies(robots, seeds, threads) if padded else Simulator(robots, seeds, threads=threads)
+
+
+def fingerprints(pair: Pair) -> dict[str, str]:
+    """What identifies the two bodies in a result: hashes of the compiled models."""
+    if not isinstance(pair, Task):
+        return {}
+    source = tasks.source_of(pair)
+    return {"source": tasks.model_hash(source.model()), "target": tasks.model_hash(pair.model())}
+
+
+def normalised(pair: Pair, episode_return: float) -> float | None:
+    return tasks.normalised(pair, episode_return) if isinstance(pair, Task) else None
+
+
+def seen_by(domain: Domain, ids: np.ndarray) -> np.ndarray:
+    """[bodies, S] what the bodies see, right for these: of one's own environments no other begins an episode for it."""
+    return domain.seen_by(ids) if isinstance(domain, OwnBodies) else domain.observation

@@ -1,0 +1,308 @@
+"""Lanes that failed: what of theirs was not finite, and when; no more of it reaches a body or a replay."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._util.types import Spec
+from ..data.transition import pack, row_width
+from ..envs import pairs
+from ..envs.domain import NoBodies, Rows
+from ..envs.processes import BodyProcesses
+from ..envs.tasks import Task
+from .checkpoint import NewRows
+from .config import RunConfig
+from .hardware import beside_a_gpu, capacities
+from .learner import Learner
+from .program import Lane
+from .source_data import SourceData, open_source
+
+
+class Failures(dict[int, tuple[str, int]]):
+    """Of each lane that failed the quantity and the source step."""
+
+    def alive(self, lanes: int) -> np.ndarray:
+        """[lanes] bool: the runs that go on."""
+        return np.array([lane not in self for lane in range(lanes)])
+
+    def note(self, faults: np.ndarray, names: Sequence[str], step: int) -> None:
+        """What the device found in its updates: [lanes, 2], first 0 or one more than the position of a name."""
+        for lane in np.flatnonzero(faults[:, 0]):
+            self.setdefault(int(lane), (names[faults[lane, 0] - 1], step))
+
+    def guard_actions(self, actions: np.ndarray, lane_of: np.ndarray, step: int) -> np.ndarray:
+        return self._guard(actions, lane_of, "action", ~np.isfinite(actions).all(axis=1), step)
+
+    def guard_rows(self, packed: np.ndarray, lane_of: np.ndarray, spec: Spec, step: int) -> np.ndarray:
+        finite = np.isfinite(packed)
+        if not self and finite.all():
+            return packed
+        reward = spec.observation_size + spec.action_size  # its column
+        packed = self._guard(packed, lane_of, "observation", ~np.delete(finite, reward, axis=1).all(axis=1), step)
+        return self._guard(packed, lane_of, "reward", ~finite[:, reward], step)
+
+    def _guard(self, values: np.ndarray, lane_of: np.ndarray, quantity: str, bad: np.ndarray, step: int) -> np.ndarray:
+        """A lane with a value that is not finite stops; what it would have stored or done becomes zero."""
+        for lane in np.unique(lane_of[bad]):
+            self.setdefault(int(lane), (quantity, step))
+        if self:
+            failed = np.isin(lane_of, list(self))
+            values = np.where(failed[:, None], 0.0, values).astype(values.dtype)
+        return values
+
+
+WINDOW = 10  # newest target episodes of a member that speak for it
+TURN = 10  # every so many target episodes the members take turns, however they do
+ROLE = 4  # in (seed, role, ...), which seeds draws; bodies' starts use 0 to 3
+
+
+class Members:
+    """The members of each lane and their newest returns in the target.
+
+    Each lane draws one of the newest returns of each member, and the member with the largest acts: equal ones alternate
+    by chance, and one that does worse acts the less, the surer that is.
+    """
+
+    def __init__(self, seeds: Sequence[int], count: int) -> None:
+        self.seeds, self.count = list(seeds), count
+        self.acting = np.zeros(len(self.seeds), np.int32)
+        self.returns: list[list[list[float]]] = [[[] for _ in range(count)] for _ in self.seeds]
+        self.episodes = [0] * len(self.seeds)
+
+    @property
+    def deployed(self) -> np.ndarray:
+        """[lanes]: the member with the largest mean of its newest returns; the first before there are any."""
+        means = [[float(np.mean(newest)) if newest else -np.inf for newest in lane] for lane in self.returns]
+        return np.array([int(np.argmax(lane)) for lane in means], np.int32)
+
+    def ended(self, lane: int, gained: float) -> None:
+        """A target episode of this lane is over: note its return, choose who acts next."""
+        if self.count == 1:
+            return
+        newest = self.returns[lane]
+        mine = newest[self.acting[lane]]
+        mine.append(gained)
+        del mine[:-WINDOW]
+        self.episodes[lane] += 1
+        self.acting[lane] = self._next(lane)
+
+    def _next(self, lane: int) -> int:
+        number, newest = self.episodes[lane], self.returns[lane]
+        untried = [member for member, returns in enumerate(newest) if not returns]
+        if untried:
+            return untried[0]
+        if number % TURN == 0:
+            return number // TURN % self.count
+        generator = np.random.default_rng((self.seeds[lane], ROLE, number))
+        return int(np.argmax([generator.choice(returns) for returns in newest]))
+
+    def save(self) -> dict[str, Any]:
+        return {"acting": self.acting.tolist(), "returns": self.returns, "episodes": self.episodes}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.acting = np.array(saved["acting"], np.int32)
+        self.returns, self.episodes = saved["returns"], saved["episodes"]
+
+
+SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
+TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
+
+
+class Cohort:
+    """All state of some runs, and how it advances."""
+
+    def __init__(self, runs: Sequence[RunConfig], threads: int | None = None) -> None:
+        first = runs[0]
+        self.runs, self.plan = list(runs), first.schedule
+        self.spec, self.normalises = first.spec, first.sac.normalise_observations
+        self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
+        self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
+        self.learner = Learner(runs)
+        self.domain = self._open_bodies(threads)
+        self.source_ids = np.arange(self.lanes_count * self.bodies)
+        self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * self.plan.acts_in_target)
+        every_lane = np.arange(self.lanes_count)
+        self.lane_of = np.concatenate((np.repeat(every_lane, self.bodies), every_lane))  # of each body
+        self.clock = self.source_rows = self.target_rows = self.updates = 0
+        self._chosen: Any = None  # the next tick's actions, where the device is at them already
+        self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
+        self.playing = False  # in the middle of a target episode with a frozen policy
+        self.failures = Failures()
+        self.members = Members(self.seeds, 1 + len(first.recipe.method.others))
+        self.running_return = np.zeros(len(self.source_ids) + len(self.target_ids))
+        self.finished: list[tuple[int, int, float]] = []  # (lane, role, return) of training episodes since the last log
+        self.target_returns: list[tuple[int, float]] = []  # (lane, return) of all target episodes, if not evaluated
+        self.new_rows = {role: NewRows(self.lanes_count, row_width(self.spec)) for role in ("source", "target")}
+        self.source_data: SourceData | None = None
+        if self.plan.source_data is not None:
+            self.source_data = open_source(first)
+            self.learner.take(self.source_data.rows)
+
+    def _open_bodies(self, threads: int | None) -> Any:
+        lanes = list(zip(self.tasks, self.seeds, strict=True))
+        role = "source" if self.plan.source_body == "stock" else "target"
+        bodies = [(task, role) for task, _ in lanes for _ in range(self.bodies)]
+        starts = [(seed, SOURCE, body) for _, seed in lanes for body in range(self.bodies)]
+        if self.plan.acts_in_target:
+            bodies += [(task, "target") for task, _ in lanes]
+            starts += [(seed, TARGET, 0) for _, seed in lanes]
+        robots = [(task, role) for task, role in bodies if isinstance(task, Task)]
+        domain: Any = NoBodies(self.spec)
+        if robots and threads and beside_a_gpu():
+            domain = BodyProcesses(robots, starts, threads, self.plan.padded)
+        elif bodies:
+            domain = pairs.open_bodies(bodies, starts, threads, self.plan.env_processes, self.plan.padded)
+        if self.bodies > 1:
+            # Staggered, so that time limits do not end all episodes of a run at once.
+            spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies
+            domain.reset(np.arange(self.lanes_count * self.bodies), np.tile(spent, self.lanes_count))
+        return domain
+
+    @property
+    def alive(self) -> np.ndarray:
+        """[lanes] bool: the runs that go on."""
+        return self.failures.alive(self.lanes_count)
+
+    @property
+    def settled(self) -> Lane:
+        """The lanes, those that failed as they were when last known to be well; the newest updates may have failed."""
+        self.look_for_faults()
+        return self.learner.settled(self.alive)
+
+    @property
+    def may_learn(self) -> bool:
+        enough = self.plan.minimum_rows
+        source_ready = not self.bodies or self.source_rows >= enough
+        # Rows of a whole episode count one by one, as those of single steps do: the updates are as many.
+        due = -(-self.clock // self.plan.source_steps_per_target_step)
+        return source_ready and (not self.plan.acts_in_target or min(self.target_rows, due) >= enough)
+
+    @property
+    def plays_next(self) -> bool:
+        """Whether a target step of a whole episode comes before the next tick."""
+        left = self.plan.target_mode == "episodic" and self.target_rows < self.plan.target_budget
+        return left and (self.playing or self.clock == self.target_rows * self.plan.source_steps_per_target_step)
+
+    @property
+    def new_bytes(self) -> int:
+        """Of the rows that are not on disk yet."""
+        return sum(rows.nbytes for rows in self.new_rows.values())
+
+    def _sizes(self) -> tuple[np.int32, np.int32]:
+        """Rows of the source and of the target replay that are filled."""
+        source, target = capacities(self.plan)
+        source_rows = min(self.source_rows, source) if self.source_data is None else len(self.source_data.rows)
+        return np.int32(source_rows), np.int32(min(self.target_rows, target))
+
+    def tick(self) -> None:
+        """Act, learn beside the physics, store."""
+        ids = self._bodies_at(self.clock)
+        chosen, self._chosen = self._chosen or self._choose(ids, self.clock), None
+        if self.may_learn and self.plan.learns_at(self.clock) and self.learned_at != self.clock:
+            self.learn()
+            self.learned_at = self.clock
+        source_actions, target_actions, faults = jax.device_get(chosen)
+        self._note_faults(faults)
+        actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
+        rows = self._act(ids, actions[: len(ids)])
+        if isinstance(self.domain, BodyProcesses) and not self.normalises and self.members.count == 1:
+            # The device is at the next actions while these rows are looked at.
+            self._chosen = self._choose(self._bodies_at(self.clock + self.plan.tick), self.clock + self.plan.tick)
+        self._take_in(ids, rows)
+        self.clock += self.plan.tick
+
+    def _bodies_at(self, clock: int) -> np.ndarray:
+        """Those that act in the tick that begins then."""
+        due = len(self.target_ids) > 0 and clock % self.plan.source_steps_per_target_step == 0
+        if due and self.plan.target_mode == "steps":
+            return np.concatenate((self.source_ids, self.target_ids))
+        return self.source_ids
+
+    def learn(self) -> None:
+        """Have the device sent to the updates of one tick."""
+        self.learner.learn(self._sizes(), self.updates, self.alive)
+        self.updates += self.plan.updates_per_tick
+
+    def play(self) -> None:
+        """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
+        number = self.target_rows * self.plan.source_steps_per_target_step
+        _, actions, faults = jax.device_get(self._choose(self.target_ids, number))
+        self._note_faults(faults)
+        rows = self._act(self.target_ids, actions.reshape(self.lanes_count, -1))
+        self.playing = not self._take_in(self.target_ids, rows).any()
+
+    def _choose(self, ids: np.ndarray, number: int) -> Any:
+        """Every lane's actions; only those of bodies in `ids` are of use. `number` seeds what is drawn."""
+        seen = pairs.seen_by(self.domain, ids).astype(np.float32)
+        split, size = len(self.source_ids), self.spec.observation_size
+        source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
+        target_seen = seen[split:].reshape(self.lanes_count, -1, size)
+        return self.learner.act(source_seen, target_seen, number, self.members.acting)
+
+    def _act(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
+        return self.domain.step(ids, self.failures.guard_actions(actions, self.lane_of[ids], self.clock))
+
+    def _take_in(self, ids: np.ndarray, rows: Rows) -> np.ndarray:
+        """Count and store what came of it; which episodes ended."""
+        lane_of = self.lane_of[ids]
+        kept = rows
+        if self.plan.time_limits_end:
+            kept = rows._replace(terminated=rows.terminated | rows.truncated)
+        with np.errstate(over="ignore"):
+            packed = pack(kept)
+        packed = self.failures.guard_rows(packed, lane_of, self.spec, self.clock)
+        ended = rows.terminated | rows.truncated | rows.diverged
+        self._count_returns(ids, lane_of, rows.reward, ended)
+        flags = (TRUNCATED * rows.truncated + DIVERGED * rows.diverged).astype(np.uint8)
+        split = int((ids < len(self.source_ids)).sum())
+        self._store(packed, flags, split, len(ids) > split)
+        return ended
+
+    def look_for_faults(self) -> None:
+        """Those of the updates just done; otherwise the next tick tells."""
+        self._note_faults(np.asarray(self.learner.lanes.fault))
+
+    def _note_faults(self, faults: np.ndarray) -> None:
+        self.failures.note(faults, self.learner.programs.faults, self.clock - self.plan.tick)
+
+    def _count_returns(self, ids: np.ndarray, lane_of: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> None:
+        self.running_return[ids] += reward
+        for position in np.flatnonzero(ended):
+            body = ids[position]
+            role = SOURCE if body < len(self.source_ids) else TARGET
+            gained, self.running_return[body] = float(self.running_return[body]), 0.0
+            if isinstance(self.domain, pairs.OwnBodies) and self.domain.interrupted[body]:
+                continue  # nobody knows what it would have gained
+            self.finished.append((int(lane_of[position]), role, gained))
+            if role == TARGET:
+                self.members.ended(int(lane_of[position]), gained)
+            if role == TARGET and not self.plan.eval_episodes:
+                self.target_returns.append((int(lane_of[position]), gained))
+
+    def _store(self, packed: np.ndarray, flags: np.ndarray, split: int, with_target: bool) -> None:
+        source_capacity, target_capacity = capacities(self.plan)
+        width = packed.shape[1]
+        if split:
+            new = packed[:split].reshape(self.lanes_count, self.bodies, width)
+            self._put("source", new, self.source_rows % source_capacity)
+            self.new_rows["source"].append(new, flags[:split].reshape(self.lanes_count, self.bodies))
+            self.source_rows += self.bodies
+        if with_target:
+            new = packed[split:].reshape(self.lanes_count, 1, width)
+            self._put("target", new, self.target_rows % target_capacity)
+            self.new_rows["target"].append(new, flags[split:].reshape(self.lanes_count, 1))
+            self.target_rows += 1
+
+    def _put(self, role: str, new: np.ndarray, position: int) -> None:
+        if self.source_data is None:
+            self.learner.observe(new)
+        self.learner.store(role, new, position)
+
+    def diagnose(self, held_out: tuple[np.ndarray, np.ndarray] | None) -> dict[str, np.ndarray]:
+        """Each diagnostic [lanes]; empty before there are target rows, where there will be any."""
+        if self.plan.acts_in_target and self.target_rows == 0:
+            return {}
+        sizes = self._sizes()[0], np.int32(self.target_rows)
+        return self.learner.diagnose(sizes, self.updates, held_out)

@@ -1,0 +1,298 @@
+"""What a run is: its task, method, preset, seed, and every setting by one name; checked here, trusted inside."""
+
+import dataclasses
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .._util.errors import OffdynError, check_format, unknown
+from .._util.fields import static_fields
+from .._util.types import Spec
+from ..algos.backbones import backbone
+from ..algos.method import Preset
+from ..algos.registry import Recipe, recipe
+from ..algos.sac import Sac
+from ..envs import padding, pairs
+from .checks import check, coerce
+from .schedule import OLDER, WATCHING, Schedule, renamed
+
+FORMAT = 1  # of config.yaml
+LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
+ROWS = Sac.batch_size  # of each domain in an update, or twice as many of one
+PRESETS_OWN = "preset"  # as a setting's value: what the preset says
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run, complete."""
+
+    task: pairs.Pair
+    method: str  # a recipe's name
+    preset: str
+    seed: int
+    schedule: Schedule
+    sac: Sac
+    hyper: Any
+    allow_no_shift: bool = False
+    chosen: tuple[str, ...] = ()  # names of the settings the user set, for the run's name
+
+    @property
+    def recipe(self) -> Recipe:
+        return recipe(self.method)
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting under its one name."""
+        return {**vars(self.schedule), **vars(self.sac), **vars(self.hyper)}
+
+    @property
+    def name(self) -> str:
+        """The run's folder."""
+        settings = self._older_settings() | self.settings()
+        extras = [f"{key}-{_short(key, settings[key])}" for key in sorted(self.chosen) if key not in WATCHING]
+        name = ".".join([self.task.name, self.method, self.preset, *extras])
+        if len(name) > LONGEST_NAME:
+            name = f"{name[: LONGEST_NAME - 13]}.{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+        return f"{name}.seed-{self.seed}"
+
+    def _older_settings(self) -> dict[str, Any]:
+        """What an older run's name calls them."""
+        plan = self.schedule
+        each = plan.source_steps_per_target_step if plan.has_source else 1
+        return {"target_interval": plan.source_steps_per_target_step, "updates_per_step": plan.updates_each // each}
+
+    def computes_as(self, other: "RunConfig") -> bool:
+        """Whether the two differ at most in how they are watched."""
+        watched = WATCHING - {"target_steps", "padded"}
+        mine, its = ({k: v for k, v in run.settings().items() if k not in watched} for run in (self, other))
+        return (self.name, mine) == (other.name, its)
+
+    @property
+    def spec(self) -> Spec:
+        """What its networks are built for."""
+        spec = pairs.spec_of(self.task)
+        return padding.padded(spec)._replace(present=padding.present(spec)) if self.schedule.padded else spec
+
+    def cohort_key(self) -> str:
+        """Equal for runs that can share one compiled program."""
+        static = {**vars(self.schedule), **static_fields(self.sac), **static_fields(self.hyper)}
+        del static["start_from"], static["tuning_target_steps"], static["wandb"]  # which no program knows of
+        # Target episodes differ in length, and lanes share one clock: such a run has a cohort to itself.
+        alone = self.name if self.schedule.target_mode == "episodic" else ""
+        family = "any robot" if self.schedule.padded else pairs.family_of(self.task)
+        method = self.recipe.method
+        return repr((family, method.program or method.name, sorted(static.items()), alone))
+
+
+def methods_of(runs: Iterable[RunConfig]) -> str:
+    """In words, for runs that share a program."""
+    return " and ".join(dict.fromkeys(run.method for run in runs))
+
+
+def _short(key: str, value: Any) -> str:
+    if key in ("source_data", "start_from"):
+        value = Path(str(value)).stem if key == "source_data" else Path(str(value)).name
+    text = "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}" if _is_float(value) else str(value)
+    return re.sub(r"[^A-Za-z0-9_.+-]", "_", text)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float)
+
+
+def build(
+    task: Any,
+    method: str = "par",
+    preset: str | None = None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    allow_no_shift: bool = False,
+) -> tuple[RunConfig, list[str]]:
+    """A checked run and what its user should be told; without a preset, the method's first.
+
+    The user's value wins over a recipe's, that over those of a backbone that the user names, these over a preset's.
+    """
+    the_task = pairs.find(task)
+    the_recipe = recipe(method)
+    presets = the_recipe.method.presets
+    preset = next(iter(presets)) if preset is None else preset
+    if preset not in presets:
+        raise unknown(f"preset of method '{method}'", preset, presets)
+    parts: dict[str, type] = {"schedule": Schedule, "sac": Sac, "hyper": the_recipe.method.hyper}
+    types_by_name: dict[str, Any] = {f.name: f.type for part in parts.values() for f in dataclasses.fields(part)}
+    chosen = dict(settings or {})
+    for name, value in chosen.items():
+        if name not in types_by_name and name not in OLDER:
+            raise unknown(f"setting of method '{method}'", name, types_by_name)
+        chosen[name] = coerce(name, types_by_name.get(name, int), value)
+    for name in ("source_data", "start_from", "target_log"):
+        if chosen.get(name):
+            chosen[name] = _located(name, chosen[name], the_task, seed)
+    if the_recipe.offline and not chosen.get("source_data"):
+        raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
+    values, notices = _preset_values(presets[preset], pairs.modern_name(the_task), chosen)
+    stands_on = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone))).settings
+    values = {**values, **stands_on} if "backbone" in chosen else {**stands_on, **values}
+    if notices:
+        notices = [f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(notices)}"]
+    notices += _notices_of_own(the_task, the_recipe)
+    never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
+    nowhere = {} if pairs.has_source(the_task) else {"eval_source_episodes": 0}
+    below = {**values, **the_recipe.defaults}
+    chosen = renamed(chosen, below)
+    values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
+    values.setdefault("batch_size", ROWS if values.get("rows", Schedule.rows) == "both" else 2 * ROWS)
+    made = {
+        key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
+        for key, part in parts.items()
+    }
+    plan = made["schedule"]
+    made["schedule"] = dataclasses.replace(
+        plan, updates_per_target_step=plan.updates_each, **_in_whole_ticks(plan, chosen)
+    )
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise OffdynError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    config = RunConfig(
+        the_task, method, preset, seed, **made, allow_no_shift=allow_no_shift, chosen=tuple(sorted(chosen))
+    )
+    check(config)
+    if config.schedule.acts_in_target and (config.schedule.source_bodies or config.schedule.source_data):
+        pairs.check(the_task, allow_no_shift)
+    return config, notices
+
+
+def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, int]:
+    """Intervals and the replay's size, where nobody chose them, as the nearest multiples of a tick."""
+    names = ("eval_interval", "log_interval", "checkpoint_interval", "replay_size")
+    if plan.tick < 1:
+        return {}  # which is refused
+    return {n: max(1, round(getattr(plan, n) / plan.tick)) * plan.tick for n in names if n not in chosen}
+
+
+def _notices_of_own(task: pairs.Pair, the_recipe: Recipe) -> list[str]:
+    if isinstance(task, pairs.OwnPair) and the_recipe.method.name == "vgdf":
+        return [f"{task.name}: nobody says which of its states end an episode; vgdf imagines that none does"]
+    return []
+
+
+def _preset_values(preset: Preset, task: str, chosen: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What the preset says for this task, and what of it is a guess because its tables do not name the task."""
+    values = dict(preset.fields)
+    if chosen.get("source_data"):
+        return values | {"collects": "target", **preset.offline, **preset.offline_by_task.get(task, {})}, []
+    if task in preset.by_task or not preset.by_task:
+        return values | dict(preset.by_task.get(task, {})), []
+    guessed = [f"{name}={value}" for name, value in preset.otherwise.items() if name not in chosen]
+    return values | dict(preset.otherwise), guessed
+
+
+def _located(name: str, value: str, task: pairs.Pair, seed: int) -> str:
+    """A path as one that means the same from every folder; a dataset's name as it is."""
+    if name == "start_from":
+        value = value.replace("{seed}", str(seed)).replace("{robot}", pairs.family_of(task))
+    return str(Path(value).resolve()) if Path(value).exists() or name == "target_log" else value
+
+
+def first_phase(config: RunConfig) -> RunConfig | None:
+    """The run that has to be trained before this one, where its recipe says so and the user has none to start from."""
+    first = config.recipe.first
+    if first is None or config.schedule.start_from is not None:
+        return None
+    names = {f.name for part in (Schedule, Sac, recipe(first).method.hyper) for f in dataclasses.fields(part)}
+    settings = config.settings()
+    chosen = {name: settings[name] for name in config.chosen if name in names and name not in config.recipe.fixed}
+    return build(pairs.source_of(config.task), first, config.preset, config.seed, chosen)[0]
+
+
+def with_first_phases(runs: Iterable[RunConfig]) -> list[RunConfig]:
+    """The runs, before each the one it goes on from; one such run serves all that need the same."""
+    runs = list(runs)
+    listed = {run.name for run in runs}
+    together: list[RunConfig] = []
+    for run in runs:
+        first = first_phase(run)
+        if first is not None:
+            if first.name not in listed:
+                listed.add(first.name)
+                together.append(first)
+            run = dataclasses.replace(run, schedule=dataclasses.replace(run.schedule, start_from=first.name))
+        together.append(run)
+    return sorted(together, key=lambda run: run.schedule.start_from in listed)
+
+
+def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One set of settings for each combination of the values listed for settings that may differ by lane.
+
+    A value "preset" leaves that setting to the preset: `penalty=["preset", 0]` is each run beside its twin without one.
+    """
+    parts = (Schedule, Sac, recipe(method).method.hyper)
+    floats = {f.name for part in parts for f in dataclasses.fields(part) if f.type is float}
+    options = {}
+    for name, value in settings.items():
+        several = value.split(",") if isinstance(value, str) else value
+        options[name] = list(several) if name in floats and isinstance(several, list | tuple) else [value]
+    combinations = (dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
+    return [{name: value for name, value in each.items() if value != PRESETS_OWN} for each in combinations]
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The complete run as text; `from_yaml` gives back an equal one."""
+    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings().items()}
+    head = {
+        "format": FORMAT,
+        "task": config.task.to_mapping(),
+        "method": config.method,
+        "preset": config.preset,
+        "seed": config.seed,
+        "allow_no_shift": config.allow_no_shift,
+        "chosen": list(config.chosen),
+    }
+    return yaml.safe_dump(head | {"settings": listed}, sort_keys=False)
+
+
+def from_yaml(text: str, where: Path) -> RunConfig:
+    """Read back what `to_yaml` wrote."""
+    try:
+        read = yaml.safe_load(text)
+        check_format(read["format"], FORMAT, where)
+        if not isinstance(read["settings"], dict):
+            raise TypeError("no settings")
+        if not isinstance(read["preset"], str):
+            raise TypeError("no preset")
+        # A setting that the run does not know came later: its default is what the run did, whatever presets say now.
+        settings = _defaults(read["method"]) | renamed(read["settings"])
+        config, _ = build(
+            read["task"],
+            read["method"],
+            read["preset"],
+            read["seed"],
+            settings,
+            allow_no_shift=read["allow_no_shift"],
+        )
+        return dataclasses.replace(config, chosen=tuple(read["chosen"]))
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise OffdynError(f"{where}: not a run's config.yaml ({error})") from None
+
+
+def _defaults(method: str) -> dict[str, Any]:
+    """Every setting as its class has it."""
+    parts = (Schedule, Sac, recipe(method).method.hyper)
+    return {field.name: field.default for part in parts for field in dataclasses.fields(part)}
+
+
+def group(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:
+    """Runs that can share one compiled program, together, in the order in which they were asked for."""
+    cohorts: dict[str, list[RunConfig]] = {}
+    names: set[str] = set()
+    for run in runs:
+        if run.name in names:
+            raise OffdynError(f"run {run.name} is asked for twice")
+        names.add(run.name)
+        cohorts.setdefault(run.cohort_key(), []).append(run)
+    return list(cohorts.values())

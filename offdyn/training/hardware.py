@@ -1,0 +1,209 @@
+"""Several devices: the lanes of a cohort are dealt out among them, and no lane ever needs to hear of another."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as Along
+
+from .._util.cores import every
+from .._util.errors import OffdynError
+from .._util.types import Array
+from ..data.transition import row_width
+from .config import RunConfig
+from .program import Programs
+from .progress import Progress
+from .schedule import Schedule
+
+LANES = "lanes"  # the only axis of the mesh
+
+
+def beside_a_gpu() -> bool:
+    """Whether the processor only simulates and sends: bodies and evaluation then get processes of their own."""
+    return jax.default_backend() != "cpu"
+
+
+def count_for(lanes: int) -> int:
+    """The most devices of this process that can have equally many lanes each."""
+    return max(count for count in range(1, jax.local_device_count() + 1) if lanes % count == 0)
+
+
+def describe(lanes: int) -> str:
+    """Which devices these lanes use, where there are several: `, on 2 of 4 devices (...)`."""
+    there, used = jax.local_device_count(), count_for(lanes)
+    if there == 1:
+        return ""
+    if used == min(there, lanes):
+        return f", {lanes // used} on each of {used} devices"
+    return f", on {used} of {there} devices: they are dealt out evenly, and {lanes} cannot be among more"
+
+
+def offer_every_core() -> None:
+    """Make each core that this process may use a device of its own, for machines without a GPU.
+
+    Lanes on cores of their own do not wait for each other at every product. Changes nothing once JAX has begun to
+    compute, where the user chose the devices, and on a GPU.
+    """
+    by_flag = "--xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    if by_flag or getattr(jax.config, "jax_num_cpu_devices", -1) != -1:
+        return
+    with suppress(RuntimeError):  # JAX computes already
+        jax.config.update("jax_num_cpu_devices", len(every()))
+
+
+class Devices:
+    """Those that hold one cohort, its lanes in order."""
+
+    def __init__(self, lanes: int, count: int | None = None) -> None:
+        self.count = count or count_for(lanes)
+        self.mesh = Mesh(np.array(jax.local_devices()[: self.count]), (LANES,))
+        # None: wherever JAX puts it, as for a program of one device.
+        self.by_lane = NamedSharding(self.mesh, Along(LANES)) if self.count > 1 else None
+        self.everywhere = NamedSharding(self.mesh, Along()) if self.count > 1 else None
+
+    def deal(self, by_lane: Any) -> Any:
+        """Arrays with a leading lane axis, each lane to its device."""
+        return jax.device_put(by_lane, self.by_lane)
+
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """As `deal`, without ever being whole on one device."""
+        return jax.numpy.zeros(shape, device=self.by_lane)
+
+    def share(self, array: Any) -> Array:
+        """The same on every device."""
+        return jax.device_put(array, self.everywhere)
+
+    def spread(self, programs: Programs, shared_source: bool = False) -> Programs:
+        """Each device runs the program of its own lanes; what one device holds alone stays as it is."""
+        if self.count > 1:
+            lane, same = Along(LANES), Along()
+            source = same if shared_source else lane
+            rows_and_counters = (lane, lane, source, lane, same, same, same)
+            self._spread(programs, "init", (lane, lane, lane, lane))
+            self._spread(programs, "act", (lane, lane, lane, lane, same, lane))
+            self._spread(programs, "store", (lane, lane, same), donated=0)
+            self._spread(programs, "observe", (lane, lane), donated=0)
+            self._spread(programs, "learn", (*rows_and_counters, lane), donated=1)
+            self._spread(programs, "keep", (lane, lane, lane), donated=1)
+            self._spread(programs, "settle", (lane, lane, lane))
+            self._spread(programs, "diagnose", (*rows_and_counters, lane, lane))
+            self._spread(programs, "clear", (lane,), donated=0)
+        return programs
+
+    def _spread(self, programs: Programs, name: str, places: tuple[Any, ...], donated: int | tuple[()] = ()) -> None:
+        # Replication is not checked: nothing that is returned is shared.
+        local = jax.shard_map(
+            getattr(programs, name), mesh=self.mesh, in_specs=places, out_specs=Along(LANES), check_vma=False
+        )
+        setattr(programs, name, jax.jit(local, donate_argnums=donated))
+
+
+def capacities(plan: Schedule) -> tuple[int, int]:
+    """Rows of the source and of the target replay; one unused row where a domain is not collected."""
+    source = min(plan.replay_size, plan.source_steps) if plan.source_bodies else 1
+    target = min(plan.replay_size, plan.target_budget)
+    return source, max(target, 1)
+
+
+def replay_bytes(runs: Sequence[RunConfig]) -> int:
+    """Device memory of a cohort's replays; a dataset, of which there is one copy for all, is small beside it."""
+    return 4 * len(runs) * row_width(runs[0].spec) * sum(capacities(runs[0].schedule))
+
+
+def check_memory(runs: Sequence[RunConfig]) -> None:
+    """Refuse replays that cannot fit, before anything is trained."""
+    lanes, width = len(runs), row_width(runs[0].spec)
+    source, target = capacities(runs[0].schedule)
+    needed = replay_bytes(runs)
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        free = _free_memory()
+    else:
+        limit = (device.memory_stats() or {}).get("bytes_limit")
+        free = None if limit is None else limit * count_for(lanes)  # each holds its share of the lanes
+    if free is not None and needed > 0.9 * free:
+        raise OffdynError(
+            f"the replays of {lanes} runs need {needed / 2**30:.1f} GiB ({source + target} rows of {4 * width} bytes "
+            f"each), this {device.platform} has {free / 2**30:.1f} GiB: lower replay_size, or train fewer seeds or "
+            "tasks at a time"
+        )
+
+
+def _free_memory() -> int | None:
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None
+
+
+LARGEST = 2**30  # bytes; beyond them the programs that were not used for longest go
+
+
+def keep_programs(progress: Progress) -> None:
+    """Let every process on this machine use the same compiled programs.
+
+    On a GPU more than time is at stake. The compiler times rival kernels there and picks the fastest, which differs
+    from process to process, and with it the last bits of every result: without this, a resumed cohort would leave the
+    path of one that never stopped.
+    """
+    chosen = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if chosen or not getattr(jax.config, "jax_enable_compilation_cache", True):
+        return
+    try:
+        folder = cache_folder()
+        make_room(folder)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+        progress.say(f"compiled programs cannot be kept ({error}): every start compiles anew")
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # if something was compiled before, JAX has noted that there is none
+
+
+def cache_folder() -> Path:
+    """One for each kind of processor: code for another one may not run on this."""
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    platform = jax.default_backend()
+    name = platform if platform != "cpu" else f"cpu-{_processor()}"
+    return user / "offdyn" / "programs" / name
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        known = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+    except OSError:
+        known = set(os.uname())
+    return hashlib.sha256("\n".join(sorted(known)).encode()).hexdigest()[:12]
+
+
+def make_room(folder: Path, largest: int = LARGEST) -> None:
+    """Make the folder, see that it can be written to, and keep it from growing for ever."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trial = folder / f"trial-{os.getpid()}"
+    try:
+        trial.write_bytes(bytes(2**16))  # on a full disk a file can be made, but not filled
+    finally:
+        trial.unlink(missing_ok=True)
+    kept = []
+    for file in folder.iterdir():
+        try:
+            found = file.stat()
+        except FileNotFoundError:  # another process tidies up too
+            continue
+        kept.append((max(found.st_atime, found.st_mtime), found.st_size, file))
+    total = sum(size for _, size, _ in kept)
+    for _, size, file in sorted(kept):
+        if total <= largest:
+            return
+        file.unlink(missing_ok=True)
+        total -= size

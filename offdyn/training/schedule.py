@@ -1,0 +1,151 @@
+"""A run's schedule: what it acts in and learns from, how long it is, and what happens how often."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._util.errors import OffdynError
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a run is and what happens how often; intervals are in source steps."""
+
+    target_steps: int = 100_000
+    source_steps_per_target_step: int = 10  # the paper's F; where a run acts in one domain, these are its clock
+    updates_per_target_step: int | None = None  # None: one per source step; where there is no source, one
+    random_steps: int = 0  # target steps at first in which actions are uniform, in the source likewise
+    bodies: int | None = None  # source bodies per run; None: the smaller of 10 and source_steps_per_target_step
+    collects: str = "both"  # domains the run acts in
+    source_body: str = "stock"  # or shifted: the target's own body is the source, for what can be learned without a gap
+    rows: str = "both"  # domains whose rows train critics and actor
+    source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
+    allow_faulty_data: bool = False  # although the doctor found something fatal in it
+    start_from: str | None = None  # folder of a run whose networks this one goes on from; may name {seed} and {robot}
+    tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
+    target_mode: str = "steps"  # or episodic: whole target episodes, and between them what they owe
+    target_log: str | None = None  # folder in which every target step is written down as it happens
+    time_limits_end: bool = False  # a cut episode is stored as ended, as VGDF's official code has it
+    padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
+    env_processes: str = "auto"  # source bodies of one's own: each in a process, on, off, or where that pays
+    minimum_rows: int = 128  # that each collected replay holds before the first update
+    replay_size: int = 1_000_000  # rows per domain, of which a shorter run takes only what it can fill
+    eval_interval: int = 10_000
+    eval_episodes: int = 10  # in the target; 0: the curve then shows training episodes
+    eval_source_episodes: int = 2
+    final_episodes: int = 50  # in the target, of the final policy
+    log_interval: int = 5_000
+    checkpoint_interval: int = 50_000
+    keep_policies: bool = False  # of every evaluation, not the last alone
+    tuning_target_steps: int | None = None  # spent on finding this run's settings, where known: for reports
+    wandb: str | None = None  # PROJECT or TEAM/PROJECT of Weights & Biases that gets the numbers, too
+
+    @property
+    def source_steps(self) -> int:
+        """Of the whole run, or what a run without them counts in their place."""
+        return self.target_steps * self.source_steps_per_target_step
+
+    @property
+    def source_bodies(self) -> int:
+        if self.collects in ("target", "none"):
+            return 0
+        return min(10, self.source_steps_per_target_step) if self.bodies is None else self.bodies
+
+    @property
+    def length(self) -> int:
+        """Source steps, or their worth, that the run itself trains."""
+        return 0 if self.tested_only else self.source_steps
+
+    @property
+    def tick(self) -> int:
+        """Source steps (or their worth) by which the clock advances in one round of acting, stepping and learning."""
+        return self.source_bodies or self.source_steps_per_target_step
+
+    @property
+    def has_source(self) -> bool:
+        """Whether there is one, live or a dataset."""
+        return bool(self.source_bodies) or self.source_data is not None
+
+    @property
+    def updates_each(self) -> int:
+        """Per target step."""
+        if self.updates_per_target_step is not None:
+            return self.updates_per_target_step
+        return self.source_steps_per_target_step if self.has_source else 1
+
+    @property
+    def shares_updates(self) -> bool:
+        """Whether every tick has as many of them: where not, all are in the tick with the target step."""
+        return self.updates_each * self.tick % self.source_steps_per_target_step == 0
+
+    @property
+    def updates_per_tick(self) -> int:
+        """Of a tick that learns."""
+        if self.shares_updates:
+            return self.updates_each * self.tick // self.source_steps_per_target_step
+        return self.updates_each
+
+    def learns_at(self, clock: int) -> bool:
+        """Whether the tick that begins then has updates."""
+        return self.shares_updates or clock % self.source_steps_per_target_step == 0
+
+    @property
+    def target_budget(self) -> int:
+        return self.target_steps if self.acts_in_target else 0
+
+    @property
+    def acts_in_target(self) -> bool:
+        return self.collects in ("both", "target")
+
+
+# Settings that change how a run is watched, not what it computes: they stay out of its name.
+WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_episodes", "log_interval"} | {
+    "allow_faulty_data",
+    "checkpoint_interval",
+    "env_processes",
+    "keep_policies",
+    "padded",
+    "source_steps",  # as older runs name their length
+    "target_log",
+    "target_steps",
+    "tuning_target_steps",
+    "wandb",
+}
+
+GONE = {"control": "none"}  # settings that older runs name, and the value at which a run is the same without them
+OLDER = {
+    "source_steps": "target_steps",
+    "target_interval": "source_steps_per_target_step",
+    "updates_per_step": "updates_per_target_step",
+}
+
+
+def renamed(settings: Mapping[str, Any], below: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The same settings under today's names; `below` holds defaults that differ from those of `Schedule`.
+
+    `source_steps` are a length in source steps, `updates_per_step` are counted per source step where there are any.
+    """
+    new = {name: value for name, value in settings.items() if name not in GONE or GONE[name] != value}
+    for old, name in OLDER.items():
+        if new.get(old) is not None and new.get(name) is not None:
+            raise OffdynError(f"settings {old} and {name} say the same thing: name one of them")
+    if (interval := new.pop("target_interval", None)) is not None:
+        new["source_steps_per_target_step"] = interval
+    known = {"source_steps_per_target_step": Schedule.source_steps_per_target_step, **(below or {}), **new}
+    each = known["source_steps_per_target_step"]
+    if (steps := new.pop("source_steps", None)) is not None:
+        if not (isinstance(steps, int) and isinstance(each, int) and each >= 1):
+            raise OffdynError(
+                f"settings source_steps and target_interval: expected whole numbers, got {steps!r}, {each!r}"
+            )
+        if steps % each:
+            nearest = max(each, round(steps / each) * each)
+            raise OffdynError(
+                f"setting source_steps: expected a multiple of {each} (source_steps_per_target_step), say {nearest}, "
+                f"got {steps}"
+            )
+        new["target_steps"] = steps // each
+    if (updates := new.pop("updates_per_step", None)) is not None:
+        has_source = known.get("collects", "both") in ("both", "source") or known.get("source_data") is not None
+        new["updates_per_target_step"] = updates * (each if has_source else 1)
+    return new

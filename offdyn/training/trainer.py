@@ -1,0 +1,367 @@
+"""One cohort from where it is to its end: when it is measured and saved, and what stops it."""
+
+import contextlib
+import hashlib
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._util.cores import default_threads
+from .._util.errors import OffdynError
+from ..envs.custom import EnvironmentFailed
+from . import cohort_state, custom_target, hardware, provenance, source_data, start_from, wandb
+from .checkpoint import CohortFolder
+from .cohort import Cohort
+from .config import RunConfig, group, methods_of, to_yaml
+from .hardware import check_memory, keep_programs
+from .metrics import Measurements, write_policy
+from .progress import Progress, Quiet
+from .run_folder import RunFolder, exists_already
+
+ROWS_FILE = 64 * 2**20  # bytes of new rows that do not wait for a checkpoint: it would stop the training for as long
+LAST_TRAINING_EPISODES = 10  # that stand for the final policy where no fresh ones are played
+
+
+class Stopped(Exception):
+    """Training was asked to stop, or an environment of one's own failed, and saved itself first."""
+
+
+@dataclass
+class Stop:
+    """Set by a signal; looked at once per tick."""
+
+    wanted: bool = False
+
+
+class Trainer:
+    """One cohort from where it is to its end."""
+
+    def __init__(
+        self, folders: list[RunFolder], cohort: CohortFolder, threads: int, progress: Progress, stop: Stop
+    ) -> None:
+        self.folders, self.disk, self.threads = folders, cohort, threads
+        self.progress, self.stop = progress, stop
+        self.wall_before, self.started = 0.0, time.perf_counter()
+        self.runs = [folder.config for folder in folders]
+        self.cohort = Cohort(self.runs, threads)
+        self.plan = self.cohort.plan
+        self.measured = Measurements(self.cohort, folders, threads, progress, lambda: self.wall)
+        self.started_from: dict[int, dict[str, Any]] = {}  # by lane: the run whose networks it began with
+        self._load()
+        self.logs = custom_target.attend(self.cohort, folders, progress)
+        self.reported = set(self.cohort.failures)
+
+    @property
+    def wall(self) -> float:
+        """Seconds of training so far, stops left out."""
+        return self.wall_before + time.perf_counter() - self.started
+
+    def run(self) -> None:
+        """Train to the end, or until asked to stop."""
+        cohort, plan = self.cohort, self.plan
+        try:
+            self._write_provenance("running")
+            while cohort.clock < plan.length and cohort.alive.any():
+                if cohort.clock % plan.eval_interval == 0 and cohort.clock != self.measured.evaluated_at:
+                    self.measured.evaluate()
+                while cohort.plays_next and cohort.alive.any() and not self.stop.wanted:
+                    cohort.play()
+                if not (cohort.plays_next and self.stop.wanted):
+                    self._tick()
+                self.progress.advanced(cohort.clock, plan.length, self.wall)
+                if self.stop.wanted:
+                    self._checkpoint()
+                    self._write_provenance("stopped")
+                    self._publish()
+                    raise Stopped
+                if cohort.clock % plan.checkpoint_interval == 0 and cohort.clock < plan.length:
+                    self._checkpoint()
+            self._finish()
+            self._publish()
+        except EnvironmentFailed as failure:
+            self._save_after(failure)
+            raise Stopped(str(failure)) from failure
+        except OSError as error:
+            self.measured.give_up()
+            raise OffdynError(
+                f"writing failed at step {cohort.clock}: {error}. Nothing that was saved is lost: make room and "
+                f"continue with `offdyn resume {self.disk.path.parent.parent}`"
+            ) from error
+        finally:
+            self.measured.close()
+            for folder in self.folders:
+                folder.close()
+            for log in self.logs:
+                log.close()
+            cohort.domain.close()
+
+    def _tick(self) -> None:
+        cohort, plan = self.cohort, self.plan
+        cohort.tick()
+        if cohort.clock == plan.length:
+            cohort.look_for_faults()
+        self._report_failures()
+        self.measured.collect_if_done()
+        if cohort.clock % plan.log_interval == 0:
+            self.measured.log()
+        if cohort.new_bytes >= ROWS_FILE:
+            self.disk.add_rows(cohort_state.take_rows(cohort))
+
+    def _save_after(self, failure: EnvironmentFailed) -> None:
+        """All that was done before an environment failed is kept, and so is what it had done in the same tick."""
+        with contextlib.suppress(EnvironmentFailed):  # the evaluation under way may have met the same trouble
+            self.measured.collect()
+        self._checkpoint()
+        self._write_provenance("stopped")
+        self._publish()
+        self.progress.say(f"{failure}. Nothing that was done before is lost; see to it, then resume")
+
+    def _publish(self) -> None:
+        for log in self.logs:
+            log.publish()
+
+    def _report_failures(self) -> None:
+        for lane, (quantity, at) in self.cohort.failures.items():
+            if lane not in self.reported:
+                self.reported.add(lane)
+                self._write_agent(lane)
+                name = self.runs[lane].name
+                self._write_provenance("running")
+                self.progress.say(f"{name} stopped: its {quantity} was not finite at step {at}; the others go on")
+
+    def _checkpoint(self) -> None:
+        self.measured.collect()
+        state, host = cohort_state.save(self.cohort)
+        self._report_failures()  # what only the newest updates brought about: a resume would take it for told
+        measured, counts = self.measured.save()
+        host |= counts | {
+            "wall": self.wall,
+            "started_from": [[lane, about] for lane, about in self.started_from.items()],
+            "files": [folder.flush() for folder in self.folders],
+        }
+        self._write_policies()
+        self.disk.save(self.cohort.clock, state | measured, host, cohort_state.take_rows(self.cohort))
+        self.progress.say(f"checkpoint at step {self.cohort.clock}", detail=True)
+
+    def _load(self) -> None:
+        saved, complaints = self.disk.load()
+        for complaint in complaints:
+            self.progress.say(f"{complaint}; using the checkpoint before it")
+        if saved is None:
+            self._start_lanes()
+            if any(folder.started for folder in self.folders):
+                self.progress.say("no checkpoint was written yet: starting from the beginning")
+            for folder in self.folders:
+                folder.cut_back({})
+            return
+        cohort_state.load(self.cohort, saved.state, saved.host, saved.segments)
+        self.measured.load(saved.state, saved.host)
+        self.wall_before = saved.host["wall"]
+        self.started_from = {lane: about for lane, about in saved.host.get("started_from", [])}
+        for folder, lengths in zip(self.folders, saved.host["files"], strict=True):
+            folder.cut_back(lengths)
+        self.progress.say(f"resumed at step {saved.clock}")
+
+    def _start_lanes(self) -> None:
+        """Lanes that go on from an earlier run take its networks; where that run failed, so do they."""
+        begun = {}
+        for lane, folder in enumerate(self.folders):
+            out = folder.path.parent
+            if start_from.failed(folder.config, out):
+                self.cohort.failures[lane] = ("run it goes on from", 0)
+            elif (start := start_from.load(folder.config, out)) is not None:
+                begun[lane] = start.arrays
+                self.started_from[lane] = dict(start.about)
+        if begun:
+            cohort_state.start(self.cohort, begun)
+
+    def _finish(self) -> None:
+        """The last evaluation, fresh episodes of the final policy, and everything a result needs."""
+        cohort, plan = self.cohort, self.plan
+        if cohort.alive.any() and self.measured.evaluated_at != cohort.clock:
+            self.measured.evaluate()
+            self.measured.collect()
+        final = None
+        if cohort.alive.any() and plan.final_episodes:
+            final = self.measured.evaluate_final()
+        self._write_policies()
+        for folder in self.folders:
+            folder.flush()
+        for lane in np.flatnonzero(cohort.alive):
+            folder = self.folders[lane]
+            self._write_agent(int(lane))
+            trained = np.array([value for at, value in cohort.target_returns if at == lane][-LAST_TRAINING_EPISODES:])
+            if final is not None:
+                folder.write_json("final.json", folder.summary(final.target_returns[lane]))
+            elif len(trained):
+                folder.write_json("final.json", folder.summary(trained) | {"final_of": "training episodes"})
+        if self.disk.keeps_rows:
+            self.disk.keep_rows(cohort_state.take_rows(cohort))
+        self._write_provenance("finished")
+        self.disk.finish()
+
+    def _write_policies(self) -> None:
+        policies = cohort_state.policies(self.cohort)
+        for lane, folder in enumerate(self.folders):
+            write_policy(folder, policies, lane)
+
+    def _write_agent(self, lane: int) -> None:
+        self.folders[lane].write_agent(cohort_state.agent_arrays(self.cohort, lane))
+
+    def _write_provenance(self, state: str) -> None:
+        provenance.write(
+            self.folders,
+            self.cohort,
+            state,
+            threads=self.threads,
+            wall=self.wall,
+            started_from=self.started_from,
+            evaluation_steps=self.measured.evaluation_steps,
+        )
+
+
+__all__ = ["Stop", "Stopped", "complete", "resume", "start"]
+COHORTS = "cohorts"  # below OUT
+
+
+def start(
+    runs: Sequence[RunConfig],
+    out: Path,
+    *,
+    threads: int | None = None,
+    keep_replay: bool = False,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> list[RunFolder]:
+    """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
+    start_from.check(runs, out)
+    source_data.check(runs, progress or Quiet())
+    custom_target.check(runs)
+    wandb.check(runs)
+    cohorts = group(_left_to_do(runs, out))
+    taken = [path for path in _folders(cohorts, out) if path.exists()]
+    if taken:
+        raise exists_already(taken[0], out)
+    for members in cohorts:
+        check_memory(members)
+    trainers = _create_folders(cohorts, out, keep_replay)
+    return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+
+
+def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
+    """The runs without those that others go on from and that an earlier training in this folder has finished."""
+    needed = {run.schedule.start_from for run in runs}
+    left = []
+    for run in runs:
+        folder = out / run.name
+        if run.name in needed and folder.exists():
+            earlier = RunFolder.open(folder)
+            if not run.computes_as(earlier.config):
+                raise OffdynError(f"{folder} was trained with other settings than now asked for: choose another --out")
+            if earlier.state == "finished":
+                continue
+        left.append(run)
+    return left
+
+
+def _create_folders(
+    cohorts: list[list[RunConfig]], out: Path, keep_replay: bool
+) -> list[tuple[list[RunFolder], CohortFolder]]:
+    """The cohorts' folders first: they hold the runs' configurations, so that a kill in between loses no run."""
+    disks: list[CohortFolder] = []
+    try:
+        for members in cohorts:
+            configs = {run.name: to_yaml(run) for run in members}
+            disks.append(CohortFolder.create(_cohort_folder(members, out), configs, keep_replay))
+        folders = [[RunFolder.create(out, run) for run in members] for members in cohorts]
+    except OSError as error:
+        for disk in disks:
+            disk.unlock()
+        for path in _folders(cohorts, out):
+            shutil.rmtree(path, ignore_errors=True)
+        raise OffdynError(f"{out}: cannot be written to ({error}); nothing was started") from None
+    return list(zip(folders, disks, strict=True))
+
+
+def _cohort_folder(members: list[RunConfig], out: Path) -> Path:
+    return out / COHORTS / hashlib.sha256("\n".join(run.name for run in members).encode()).hexdigest()[:12]
+
+
+def _folders(cohorts: list[list[RunConfig]], out: Path) -> list[Path]:
+    """All that these cohorts will make."""
+    runs = [out / run.name for members in cohorts for run in members]
+    return [*runs, *(_cohort_folder(members, out) for members in cohorts)]
+
+
+def resume(
+    out: Path, *, threads: int | None = None, progress: Progress | None = None, stop: Stop | None = None
+) -> list[RunFolder]:
+    """Continue every unfinished cohort of a folder where its last checkpoint was."""
+    found = sorted((out / COHORTS).glob("*/cohort.json"))
+    if not found:
+        raise OffdynError(f"{out}: nothing to resume there (no {COHORTS}/*/cohort.json); name the --out of a training")
+    return _train_all(_unfinished(found, out), threads, progress or Quiet(), stop or Stop())
+
+
+def complete(
+    runs: Sequence[RunConfig],
+    out: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> list[RunFolder]:
+    """Train the runs of one cohort to their end from wherever they are, and no others of the folder.
+
+    The caller sees to it that no other process begins the same cohort at the same time.
+    """
+    cohorts = group(runs)
+    if len(cohorts) != 1:
+        raise OffdynError(f"expected runs that can share one program, got {len(cohorts)} kinds of them")
+    disk = _cohort_folder(cohorts[0], out)
+    if not (disk / "cohort.json").exists():
+        shutil.rmtree(disk, ignore_errors=True)  # what a kill before its first file may have left
+        start(runs, out, threads=threads, progress=progress, stop=stop)
+    else:
+        trainers = _unfinished([disk / "cohort.json"], out)
+        _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+    return [RunFolder.open(out / run.name) for run in runs]
+
+
+def _unfinished(found: Sequence[Path], out: Path) -> list[tuple[list[RunFolder], CohortFolder]]:
+    """The cohorts, by their cohort.json, that have runs left to do, locked."""
+    trainers = []
+    for path in found:
+        cohort = CohortFolder(path.parent)
+        folders = [RunFolder.restore(out / name, config) for name, config in cohort.runs().items()]
+        if any(folder.state not in ("finished", "failed") for folder in folders):
+            cohort.lock()
+            trainers.append((folders, cohort))
+        else:
+            cohort.finish()  # what a kill at the very end may have left
+    # A run that goes on from another comes after it.
+    return sorted(trainers, key=lambda trainer: any(folder.config.schedule.start_from for folder in trainer[0]))
+
+
+def _train_all(
+    trainers: list[tuple[list[RunFolder], CohortFolder]], threads: int | None, progress: Progress, stop: Stop
+) -> list[RunFolder]:
+    done = []
+    keep_programs(progress)
+    try:
+        for number, (folders, cohort) in enumerate(trainers, start=1):
+            methods = methods_of(folder.config for folder in folders)
+            runs = f"{len(folders)} runs of {methods}{hardware.describe(len(folders))}"
+            progress.say(f"cohort {number} of {len(trainers)}: {runs}")
+            Trainer(folders, cohort, threads or default_threads(hardware.beside_a_gpu()), progress, stop).run()
+            done += folders
+    finally:
+        for _, cohort in trainers:
+            cohort.unlock()
+        progress.close()
+    return done

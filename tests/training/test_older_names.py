@@ -1,0 +1,110 @@
+"""Settings under their older names, and run folders that have them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from offdyn._util.errors import OffdynError
+from offdyn.training.config import RunConfig, build, from_yaml, to_yaml
+from offdyn.training.run_folder import RunFolder
+
+from ..probes import quick_compilation  # noqa: F401
+from .small import PUSH, SMALL_NETWORKS, differing, outcome, resume, train
+
+BRIEF: dict[str, Any] = {"eval_interval": 120, "log_interval": 40, "checkpoint_interval": 100, "eval_episodes": 1}
+BRIEF |= {"eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8, "minimum_rows": 4, "bodies": 5}
+BRIEF |= SMALL_NETWORKS
+OLD = {"source_steps": 480, "target_interval": 10, "updates_per_step": 2}
+NEW = {"target_steps": 48, "source_steps_per_target_step": 10, "updates_per_target_step": 20}
+# Settings that came with the new names, and later.
+CAME_LATER = ("random_steps", "backbone", "domain_input", "temperature_learning_rate", "weight_decay", "backup_critics",
+              "actor_value", "entropy_per_action")  # fmt: skip
+
+
+def one(**settings: Any) -> RunConfig:
+    return build(PUSH, "sac", settings=BRIEF | settings)[0]
+
+
+def as_it_was(config: RunConfig, *chosen: str) -> str:
+    """The config.yaml that an older version would have written."""
+    read = yaml.safe_load(to_yaml(config))
+    settings, plan = read["settings"], config.schedule
+    for name in (*NEW, *CAME_LATER):
+        del settings[name]
+    each = plan.source_steps_per_target_step
+    settings |= {"source_steps": plan.source_steps, "target_interval": each, "control": "none"}
+    settings["updates_per_step"] = plan.updates_each // (each if plan.has_source else 1)
+    return yaml.safe_dump(read | {"chosen": list(chosen)}, sort_keys=False)
+
+
+def test_the_older_names_ask_for_the_same_run() -> None:
+    older, newer = one(**OLD), one(**NEW)
+    assert older.computes_as(newer)
+    assert older == newer
+    assert not older.computes_as(one(**NEW | {"updates_per_target_step": 10}))
+
+
+def test_updates_per_step_are_those_of_a_target_step_where_there_is_no_source() -> None:
+    alone = BRIEF | {"collects": "target", "rows": "target", "bodies": None, **OLD}
+    assert build(PUSH, "sac", settings=alone)[0].schedule.updates_each == 2
+    assert (
+        build(PUSH, "sac", settings=alone | {"source_data": "some-rows", "rows": "both"})[0].schedule.updates_each == 20
+    )
+
+
+@pytest.mark.parametrize(("old", "new"), list(zip(OLD, NEW, strict=True)))
+def test_a_setting_under_both_names_is_refused(old: str, new: str) -> None:
+    with pytest.raises(OffdynError, match=f"settings {old} and {new} say the same thing"):
+        one(**{old: OLD[old], new: NEW[new]})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "part"),
+    [
+        (("target_interval",), ".target_interval-5."),
+        (("updates_per_step",), ".updates_per_step-2."),
+        (("source_steps",), "push.sac.paper.seed-0"),
+        (("source_steps", "target_interval", "updates_per_step"), ".target_interval-5.updates_per_step-2."),
+    ],
+)
+def test_an_older_configuration_loads_and_keeps_its_name(chosen: tuple[str, ...], part: str) -> None:
+    made = one(**OLD | {"target_interval": 5})
+    read = from_yaml(as_it_was(made, *chosen), Path("config.yaml"))
+    assert part in read.name
+    assert read.settings() == made.settings()
+    again = from_yaml(to_yaml(read), Path("config.yaml"))  # as today's version writes it
+    assert again == read
+    assert again.name == read.name
+
+
+def test_a_setting_that_came_later_is_what_the_run_did_whatever_its_preset_says_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from offdyn.algos import registry
+    from offdyn.algos.method import Preset
+
+    made = one(**OLD)
+    monkeypatch.setitem(registry.SAC.presets, "paper", Preset({"random_steps": 7}))  # type: ignore[index]
+    assert one(**OLD).schedule.random_steps == 7
+    assert from_yaml(as_it_was(made), Path("config.yaml")).schedule.random_steps == 0
+
+
+def test_an_older_folder_is_resumed_to_what_it_would_have_become(tmp_path: Path) -> None:
+    made = one(**OLD | {"target_interval": 5})
+    older = from_yaml(as_it_was(made, "target_interval"), Path("config.yaml"))
+    train([older], tmp_path / "whole")
+    train([older], tmp_path / "parts", stop_at=205)
+    folder = tmp_path / "parts" / "push.sac.paper.target_interval-5.seed-0"
+    text = as_it_was(older, "target_interval")
+    (folder / "config.yaml").write_text(text)
+    (cohort,) = (tmp_path / "parts").glob("cohorts/*/cohort.json")
+    about = json.loads(cohort.read_text())
+    cohort.write_text(json.dumps(about | {"runs": {folder.name: text}}))
+    assert "resumed at step 205" in resume(tmp_path / "parts").said
+    assert (folder / "config.yaml").read_text() == text
+    assert RunFolder.open(folder).state == "finished"
+    (folder / "config.yaml").write_text(to_yaml(older))  # the only difference
+    assert differing(outcome(tmp_path / "whole"), outcome(tmp_path / "parts")) == []

@@ -1,0 +1,107 @@
+"""Any number of source steps and of updates per target step: counted by hand, and resumed between target steps."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offdyn._util.errors import OffdynError
+from offdyn.training.cohort import Cohort
+from offdyn.training.config import RunConfig, build
+
+from ..probes import quick_compilation  # noqa: F401
+from .resuming import stopped_and_resumed
+from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, train
+
+BRIEF: dict[str, Any] = {"eval_episodes": 1, "eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8}
+BRIEF |= {"minimum_rows": 4, "log_interval": 30, "checkpoint_interval": 60, **SMALL_NETWORKS}
+THREE_FIVE = {"target_steps": 40, "source_steps_per_target_step": 3, "updates_per_target_step": 5, "eval_interval": 30}
+TEN = {"target_steps": 20, "source_steps_per_target_step": 10, "bodies": 1, "eval_interval": 50}
+TEN_FOUR, TEN_TWENTY = TEN | {"updates_per_target_step": 4}, TEN | {"updates_per_target_step": 20}
+
+# Updates begin in the first tick before which there were four target steps. With three source steps and one target step
+# a tick, that is the tick at step 12, and each of the 36 from it on has 5 of them.
+COUNTED_THREE_FIVE = [(0, 0, 0), (30, 10, 30), (60, 20, 80), (90, 30, 130), (120, 40, 180)]
+# With one source step a tick, the fourth target step is made at step 30. 4 updates for 10 ticks: all of them are in the
+# tick with the next target step, at 40, 50 ... 190.
+COUNTED_TEN_FOUR = [(0, 0, 0), (50, 5, 4), (100, 10, 24), (150, 15, 44), (200, 20, 64)]
+# 20 updates for 10 ticks are 2 for each, from step 31 on.
+COUNTED_TEN_TWENTY = [(0, 0, 0), (50, 5, 38), (100, 10, 138), (150, 15, 238), (200, 20, 338)]
+
+
+def one(settings: dict[str, Any], seed: int = 0) -> RunConfig:
+    return build(PUSH, "sac", seed=seed, settings=BRIEF | settings)[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "counted", "stops"),
+    [
+        (THREE_FIVE, COUNTED_THREE_FIVE, (21, 75)),
+        (TEN_FOUR, COUNTED_TEN_FOUR, (47, 103)),
+        (TEN_TWENTY, COUNTED_TEN_TWENTY, (33, 158)),
+    ],
+    ids=["3 and 5", "10 and 4", "10 and 20"],
+)
+def test_steps_and_updates_are_those_counted_by_hand_also_after_a_resume_between_target_steps(
+    settings: dict[str, Any], counted: list[tuple[int, int, int]], stops: tuple[int, ...], tmp_path: Path
+) -> None:
+    runs = [one(settings), one(settings, 1)]
+    train(runs, tmp_path / "whole")
+    names = ("source_steps", "target_steps", "updates")
+    for config in runs:
+        lines = curve(tmp_path / "whole" / config.name)
+        assert [tuple(int(line[name]) for name in names) for line in lines] == counted
+    stopped_and_resumed(runs, tmp_path / "parts", *stops)
+    assert differing(outcome(tmp_path / "whole"), outcome(tmp_path / "parts")) == []
+
+
+def test_updates_that_ticks_cannot_share_are_all_in_the_tick_with_the_target_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at: list[int] = []
+    learn = Cohort.learn
+    monkeypatch.setattr(Cohort, "learn", lambda cohort: (at.append(cohort.clock), learn(cohort)))
+    cohort = Cohort([one(TEN_FOUR)], 1)
+    for _ in range(100):
+        cohort.tick()
+    assert at == [40, 50, 60, 70, 80, 90]
+    assert cohort.updates == 24
+
+
+@pytest.mark.parametrize(
+    ("each", "bodies", "updates", "tick", "per_tick", "shared"),
+    [
+        (10, None, 10, 10, 10, True),
+        (10, 5, 10, 5, 5, True),
+        (10, 5, 5, 5, 5, False),
+        (10, 2, 20, 2, 4, True),
+        (3, None, 5, 3, 5, True),
+        (1, None, 20, 1, 20, True),
+        (25, 5, 7, 5, 7, False),
+    ],
+)
+def test_what_a_tick_has_of_updates(
+    each: int, bodies: int | None, updates: int, tick: int, per_tick: int, shared: bool
+) -> None:
+    plan = one({"source_steps_per_target_step": each, "bodies": bodies, "updates_per_target_step": updates,
+                "target_steps": 100, "eval_interval": 50 * tick, "log_interval": 50 * tick,
+                "checkpoint_interval": 50 * tick, "replay_size": 500 * tick}).schedule  # fmt: skip
+    assert (plan.tick, plan.updates_per_tick) == (tick, per_tick)
+    assert [plan.learns_at(clock) for clock in (0, tick)] == [True, shared or tick == each]
+
+
+def test_a_source_alone_has_its_updates_per_source_step_however_many_bodies_share_it() -> None:
+    settings = {"collects": "source", "rows": "source", "target_steps": 40, "eval_interval": 40, "log_interval": 40,
+                "checkpoint_interval": 40, "replay_size": 400}  # fmt: skip
+    for bodies, updates in ((4, 4), (20, 20), (10, 10)):
+        assert one(settings | {"bodies": bodies}).schedule.updates_per_tick == updates
+    with pytest.raises(OffdynError, match="setting bodies: expected a divisor of 10"):
+        one(settings | {"bodies": 4, "updates_per_target_step": 4})
+
+
+def test_intervals_that_nobody_chose_are_whole_ticks() -> None:
+    plan = build("hopper-big-head", "sac", settings={"source_steps_per_target_step": 3})[0].schedule
+    assert (plan.eval_interval, plan.log_interval, plan.checkpoint_interval) == (9_999, 5_001, 50_001)
+    assert plan.replay_size == 999_999
+    with pytest.raises(OffdynError, match="setting eval_interval: expected a multiple of 3"):
+        build("hopper-big-head", "sac", settings={"source_steps_per_target_step": 3, "eval_interval": 10_000})
