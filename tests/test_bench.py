@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn.bench import floors, physics, training, update_loop, updates, whole
 from offdyn.bench.table import table

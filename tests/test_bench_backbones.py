@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn.bench import backbones, whole
 from offdyn.bench.table import table

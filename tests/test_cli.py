@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn.algos.registry import RECIPES
 from offdyn.api import plan

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn.training import trainer as training
 from offdyn.training.config import RunConfig

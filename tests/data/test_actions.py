@@ -10,7 +10,7 @@ import minari
 import numpy as np
 import pytest
 from minari import DataCollector
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 from offdyn.data.collect.episodes.episodes import play, uniform
 
 from offdyn._util.errors import OffdynError

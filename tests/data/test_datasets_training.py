@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 import offdyn
 from offdyn.training.cohort import Cohort

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn.data.datasets import open_dataset, save, write_minari
 from offdyn.data.doctor import diagnose_pair, fatal

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 from safetensors.numpy import load_file
 
 from offdyn.data.datasets.target_log import TargetLog, path_of

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 from safetensors.numpy import load_file
 
 import offdyn

@@ -7,7 +7,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 from PIL import Image
 
 import offdyn

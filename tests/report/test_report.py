@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
 from offdyn.report import published

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
 from offdyn.studies import job as jobs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
 from offdyn.studies import backends

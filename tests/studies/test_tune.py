@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
 from offdyn.api import plan

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from offdyn.cli.main.main import main
+from offdyn.cli.main import main
 from offdyn.data.collect.episodes.episodes import NOISE
 from offdyn.data.collect.episodes.policies import choose
 from offdyn.data.collect.episodes.qualities import QUALITIES, Collector, expand, split
