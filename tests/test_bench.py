@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 import pytest
-from offdyn.cli.main import main
 
 from offdyn.bench import floors, physics, training, update_loop, updates, whole
 from offdyn.bench.table import table
+from offdyn.cli.main import main
 from offdyn.envs.robots import ROBOTS
 from offdyn.training.config import build
 

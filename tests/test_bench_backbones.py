@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offdyn.cli.main import main
 
 from offdyn.bench import backbones, whole
 from offdyn.bench.table import table
+from offdyn.cli.main import main
 from offdyn.training.config import build
 
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from offdyn.cli.main import main
 
 from offdyn.algos.registry import RECIPES
 from offdyn.api import plan
+from offdyn.cli.main import main
 from offdyn.training.config import group
 from offdyn.training.progress import Lines, LiveTable, short_names
 from offdyn.training.run_folder import find_runs

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offdyn.cli.main import main
 
+from offdyn.cli.main import main
 from offdyn.training import trainer as training
 from offdyn.training.config import RunConfig
 from offdyn.training.run_folder import RunFolder

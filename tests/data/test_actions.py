@@ -10,10 +10,10 @@ import minari
 import numpy as np
 import pytest
 from minari import DataCollector
-from offdyn.cli.main import main
-from offdyn.data.collect.episodes.episodes import play, uniform
 
 from offdyn._util.errors import OffdynError
+from offdyn.cli.main import main
+from offdyn.data.collect.episodes import play, uniform
 from offdyn.data.datasets import DataError, Dataset, join, load, open_dataset, save, with_action_bounds, write_minari
 from offdyn.data.datasets.target_log import TargetLog
 from offdyn.data.doctor import diagnose, diagnose_dataset

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from offdyn.cli.main import main
 
 import offdyn
+from offdyn.cli.main import main
 from offdyn.training.cohort import Cohort
 
 from .simulated import simulated, write_d4rl

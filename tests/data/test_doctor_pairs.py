@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from offdyn.cli.main import main
 
+from offdyn.cli.main import main
 from offdyn.data.datasets import open_dataset, save, write_minari
 from offdyn.data.doctor import diagnose_pair, fatal
 from offdyn.data.doctor.pair import _compare_specs, examine_pair

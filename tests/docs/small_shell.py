@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offdyn.cli.main import main
 
+from offdyn.cli.main import main
 from offdyn.data.datasets import save
 from offdyn.training import trainer as training
 from offdyn.training.config import RunConfig, group

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from offdyn.cli.main import main
 from safetensors.numpy import load_file
 
+from offdyn.cli.main import main
 from offdyn.data.datasets.target_log import TargetLog, path_of
 from offdyn.data.transition import row_width
 from offdyn.envs import pairs

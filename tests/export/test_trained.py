@@ -8,13 +8,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from offdyn.cli.main import main
 from safetensors.numpy import load_file
 
 import offdyn
 from offdyn._util.errors import OffdynError
 from offdyn._util.types import SOURCE, TARGET
 from offdyn.algos import sac
+from offdyn.cli.main import main
 from offdyn.data.replay import Moments
 from offdyn.export.write import export
 from offdyn.training.run_folder import RunFolder

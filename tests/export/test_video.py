@@ -7,11 +7,11 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from offdyn.cli.main import main
 from PIL import Image
 
 import offdyn
 from offdyn._util.errors import OffdynError
+from offdyn.cli.main import main
 from offdyn.envs import custom, opengl, pairs, render
 from offdyn.envs.gym import RobotEnv
 from offdyn.envs.jetpack import JETPACK

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
+from offdyn.cli.main import main
 from offdyn.report import published
 from offdyn.report.cells import compare
 from offdyn.report.drawing import styles

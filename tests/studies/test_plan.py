@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
+from offdyn.cli.main import main
 from offdyn.studies import job as jobs
 from offdyn.studies.job import Status
 from offdyn.studies.plan import plan

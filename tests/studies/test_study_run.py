@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
+from offdyn.cli.main import main
 from offdyn.studies import backends
 from offdyn.studies import job as jobs
 from offdyn.studies.backends import BACKENDS, Options, find

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import yaml
-from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
 from offdyn.api import plan
+from offdyn.cli.main import main
 from offdyn.studies import job as jobs
 from offdyn.studies.tune import BEST, Range, Search, search, spent
 from offdyn.training.progress import Quiet

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from offdyn.cli.main import main
-from offdyn.data.collect.episodes.episodes import NOISE
-from offdyn.data.collect.episodes.policies import choose
-from offdyn.data.collect.episodes.qualities import QUALITIES, Collector, expand, split
 from safetensors.numpy import load_file
 
 from offdyn._util.errors import OffdynError
-from offdyn.data.collect.episodes import policies, qualities
+from offdyn.cli.main import main
+from offdyn.data.collect import policies, qualities
+from offdyn.data.collect.episodes import NOISE
+from offdyn.data.collect.policies import choose
+from offdyn.data.collect.qualities import QUALITIES, Collector, expand, split
 from offdyn.data.datasets import load
 from offdyn.data.doctor import diagnose_dataset
 from offdyn.envs import pairs

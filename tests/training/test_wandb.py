@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offdyn.cli.main import main
 
 from offdyn._util.errors import OffdynError
+from offdyn.cli.main import main
 from offdyn.envs import pairs
 from offdyn.training import wandb as mirror
 from offdyn.training.config import build, from_yaml, to_yaml
