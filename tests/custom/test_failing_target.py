@@ -53,14 +53,14 @@ def test_a_target_that_fails_costs_nothing_but_its_episode(tmp_path, how, words,
     ended = rows.terminated | rows.truncated
     assert (follow_each_other(rows) == ~ended[:-1]).all()
     assert not fatal(diagnose_dataset(rows))
-    assert main.main(["check", str(file)]) == 0
+    assert main(["check", str(file)]) == 0
     assert [line["source_steps"] for line in run.curve()] == [0, 120, 240, 360, 480]
 
 
 def test_without_a_log_a_failing_target_costs_nothing_either(tmp_path, capsys):
     Failing.broken_at = 13
     tiny.fails(tmp_path / "runs", **REAL)
-    assert main.main(["resume", str(tmp_path / "runs")]) == 0
+    assert main(["resume", str(tmp_path / "runs")]) == 0
     assert Failing.steps == 48
 
 
@@ -78,7 +78,7 @@ def test_the_command_line_says_why_it_stopped_and_how_to_go_on(tmp_path, capsys)
         "--out",
         str(tmp_path / "r"),
     ]
-    assert main.main(["train", *asked, "--set", *settings]) == 75
+    assert main(["train", *asked, "--set", *settings]) == 75
     said = capsys.readouterr().err
     assert "step 1 of episode 1: RuntimeError: motor 3 stalled" in said
     assert f"offdyn resume {tmp_path / 'r'}" in said

@@ -44,7 +44,7 @@ def test_target_steps_of_evaluations_are_counted_apart_and_told(trained):
 
 def test_a_trained_policy_can_be_evaluated_and_reported(trained, tmp_path, capsys):
     run = trained[0]
-    assert main.main(["evaluate", str(run.path), "--episodes", "2", "--json"]) == 0
+    assert main(["evaluate", str(run.path), "--episodes", "2", "--json"]) == 0
     returns = json.loads(capsys.readouterr().out)
     assert len(returns["target"]) == len(returns["source"]) == 2
     assert offdyn.load_policy(run)(np.zeros(2)).shape == (1,)
@@ -178,6 +178,6 @@ def test_vgdf_says_that_it_does_not_know_the_ends_and_works_with_that():
     ],
 )
 def test_mistakes_on_the_command_line_are_sentences(arguments, words, capsys, tmp_path):
-    assert main.main(["train", *arguments, "--out", str(tmp_path / "runs")]) == 2
+    assert main(["train", *arguments, "--out", str(tmp_path / "runs")]) == 2
     said = capsys.readouterr().err
     assert words in said or (words == "source-less" and "has no source to act in: name one with --source" in said)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from offdyn._util.errors import OffdynError
-from offdyn.data.collect.episodes import NOISE, bodies_for, episodes, play, uniform, without_unfinished
+from offdyn.data.collect import episodes
+from offdyn.data.collect.episodes import NOISE, bodies_for, play, uniform, without_unfinished
 from offdyn.data.datasets import Dataset
 from offdyn.envs import pairs
 from offdyn.envs.toy import World

@@ -11,7 +11,7 @@ from offdyn.data.transition import pack, row_width
 from offdyn.envs.domain import Rows
 from offdyn.training import cohort_state
 from offdyn.training.cohort import Cohort, capacities
-from offdyn.training.evaluation import Policy
+from offdyn.training.policies import Policy
 from offdyn.training.run_folder import RunFolder
 
 from ..algos.core.in_numpy import flat

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import jax
 import pytest
-from offdyn.cli.main.main import parser
-from offdyn.cli.main.study import _asked_for
 
 from offdyn.algos.backbones import BACKBONES
+from offdyn.cli.main import parser
+from offdyn.cli.study import _asked_for
 from offdyn.studies.run import planned
 
 from ..envs.test_picture import says_what_to_install
