@@ -42,7 +42,7 @@ def plan(
 ) -> tuple[list[RunConfig], list[str]]:
     """Every run of the grid tasks x methods x listed values x seeds, and what its user should be told.
 
-    In place of a task, `source` and `target` name environments of one's own: a Gymnasium id, module:function, or a
+    In place of a task, `source` and `target` name custom environments: a Gymnasium id, module:function, or a
     function that returns an environment; the source may be a dataset. A setting that may differ by lane (a float:
     penalty, temperature ...) may be a list, each value of which is a run.
     """
@@ -53,7 +53,7 @@ def plan(
             source, settings = None, {"source_data": str(source), **settings}
         task = custom.pair_of(source, target, time_limit)  # type: ignore[arg-type]  # no Path: that is a dataset
     elif source is not None or time_limit is not None:
-        raise OffdynError("source and time_limit are for a target of one's own: name it, too")
+        raise OffdynError("source and time_limit are for a custom target: name it, too")
     if task is None:
         raise OffdynError(
             "which task? Say --task NAME (`offdyn list` prints them all), or --source and --target for environments "
@@ -110,7 +110,7 @@ def train(
         seeds: each is a run.
         out: folder for the runs; a run that is there already is refused.
         source: with `target`, in place of a task: see `plan`.
-        target: an environment of one's own: see `plan`.
+        target: a custom environment: see `plan`.
         time_limit: steps of an episode there, where the environment does not say.
         threads: for the physics; changes no result.
         keep_replay: keep the collected rows when the runs are done.

@@ -1,4 +1,4 @@
-"""The public names: what can be asked for from Python, and things of one's own under a name."""
+"""The public names: what can be asked for from Python, and your own things under a name."""
 
 import dataclasses
 import os

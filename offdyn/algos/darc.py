@@ -82,16 +82,16 @@ def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     hyper: Hyper = ctx.hyper
     log_ratio = classifiers.log_ratio(source, ctx)
     begun = ctx.step >= hyper.warm_up
-    deducted = jnp.where(begun, -hyper.penalty * log_ratio, 0.0)
+    penalty = jnp.where(begun, -hyper.penalty * log_ratio, 0.0)
     weight = jnp.where(begun, weights(log_ratio, hyper.weight_low, hyper.weight_high), 1.0)
     notes = {
-        "reward penalty": deducted.mean(),
+        "reward penalty": penalty.mean(),
         "dynamics gap": -log_ratio.mean(),
         "source reward size": jnp.abs(source.reward).mean(),
         "mean weight of source rows": weight.mean(),
         "effective sample size": effective_share(weight),
     }
-    return source._replace(reward=source.reward - deducted, weight=weight), notes
+    return source._replace(reward=source.reward - penalty, weight=weight), notes
 
 
 DARC = Method(

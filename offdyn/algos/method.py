@@ -77,7 +77,7 @@ class Method:
     learn: Callable[[Replay, Replay, Context], tuple[Any, Notes]] = _learn
     # Edit the source rows of one update: reward and weight only.
     correct: Callable[[Batch, Context], tuple[Batch, Notes]] = _correct
-    # Rewrite a loss: (loss, twin critics, source rows, ctx) and (loss, actor, policy terms, source rows, ctx).
+    # Rewrite a loss: (loss, critics, source rows, ctx) and (loss, actor, policy terms, source rows, ctx).
     critic_loss: Callable[[Array, Parameters, Batch, Context], Array] = _critic_loss
     actor_loss: Callable[[Array, Parameters, Any, Batch, Context], Array] = _actor_loss
     # Who acts in the source: (observation [n, S], ctx) -> actions; None: the actor's sample.

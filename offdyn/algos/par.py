@@ -1,4 +1,4 @@
-"""PAR: deduct from a source reward how far the row's next state is from what the target's dynamics would give.
+"""PAR: penalise a source reward by how far the next state is from what the target's dynamics would give.
 
 Lyu et al. 2024, "Cross-Domain Policy Adaptation by Capturing Representation Mismatch". Two encoders are trained on
 target rows only: f codes a state, g predicts the next state's code (section 4). How far the prediction is off on a
@@ -39,7 +39,7 @@ class Hyper(Cloning):
     code_size: int = 256
     encoder_activation: str = "elu"
     normalise_code: bool = True  # AvgL1Norm on f
-    weigh: bool = False  # source rows count min(1, usual / deviation) in place of paying a penalty
+    weigh: bool = False  # source rows count min(1, usual / deviation) in place of a penalty
     # Controls, to see whether it matters which rows are penalised: how much of a row's deviation is not its own ...
     deviation_shuffled: float = 0.0  # ... but that of another row of the batch
     deviation_averaged: float = 0.0  # ... but the mean of the batch
@@ -149,8 +149,8 @@ def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
     if ctx.hyper.weigh:
         weight = jnp.minimum(1.0, ctx.learned.usual / jnp.maximum(away, 1e-8))
         return source._replace(weight=weight), notes | {"mean weight of source rows": weight.mean()}
-    deducted = ctx.hyper.penalty * away
-    return source._replace(reward=source.reward - deducted), notes | {"reward penalty": deducted.mean()}
+    penalty = ctx.hyper.penalty * away
+    return source._replace(reward=source.reward - penalty), notes | {"reward penalty": penalty.mean()}
 
 
 @jax.custom_batching.sequential_vmap

@@ -110,7 +110,7 @@ def _train(asked: argparse.Namespace) -> int:
             stop=stop_on_signals(),
         )
     except Stopped:
-        print("stopped and saved; the same command goes on from here", file=sys.stderr)
+        print("stopped and saved; the same command continues from here", file=sys.stderr)
         return STOPPED
     print("\n".join(map(str, written)))
     return DONE

@@ -126,7 +126,7 @@ def list_all(asked: argparse.Namespace) -> int:
         else:
             _print_entry(f"    {row['task']}", f"{row['kind']}: {row['what changes']}", 39)
     for world in WORLDS.values():
-        _print_entry(f"  {world.name}", f"a small world, for demonstrations: {world.description}", 39)
+        _print_entry(f"  {world.name}", f"a toy environment, for demonstrations: {world.description}", 39)
     print("\nFAMILIES, any factor")
     for family, (what, _) in FAMILIES.items():
         _print_entry(f"  ROBOT-{family}-2.0", f"{what}, times 2", 39)

@@ -64,7 +64,7 @@ def _run(asked: argparse.Namespace) -> int:
     outcome = run_study(study, wanted, folder, backend, _say, stop_on_signals())
     print(outcome)
     if outcome.stopped and not outcome.finished:
-        print("stopped and saved; the same command goes on from here", file=sys.stderr)
+        print("stopped and saved; the same command continues from here", file=sys.stderr)
         return STOPPED
     print(f"all in {folder}")
     return DONE if outcome.finished else FAILED

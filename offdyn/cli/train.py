@@ -39,8 +39,10 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--env-processes", metavar="P", help="bodies of --source in processes: on, off, auto (default)")
     train.add_argument("--checkpoint-interval", metavar="N", help="source steps; default 50000")
     train.add_argument("--source-data", metavar="D", help="a dataset, by name or file, in place of a live source")
-    train.add_argument("--start-from", metavar="RUN", help="go on from a run's networks; may name {seed} and {robot}")
-    several = "PAR's beta; several values are several runs; `preset 0`: each with its twin"
+    train.add_argument(
+        "--start-from", metavar="RUN", help="continue from a run's networks; may name {seed} and {robot}"
+    )
+    several = "PAR's beta; several values are several runs; `preset 0`: each beside its ablation"
     train.add_argument("--penalty", nargs="+", metavar="B", help=several)
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting")
     train.add_argument("--config", type=Path, metavar="FILE.yaml", help="the same names as keys; flags win over it")

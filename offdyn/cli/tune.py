@@ -53,7 +53,7 @@ def run(asked: argparse.Namespace) -> int:
     try:
         trials = search(wanted, asked.out, threads=asked.threads, progress=progress, stop=stop_on_signals())
     except Stopped:
-        print("stopped and saved; the same command goes on from here", file=sys.stderr)
+        print("stopped and saved; the same command continues from here", file=sys.stderr)
         return STOPPED
     finally:
         progress.close()

@@ -16,5 +16,5 @@ def register() -> None:
     for name in TASKS:
         kwargs = {"task": name}
         gymnasium.register(f"offdyn/{name}-v0", entry_point, kwargs=kwargs, max_episode_steps=TIME_LIMIT)
-    # For a family or a shift of one's own: gymnasium.make("offdyn/task-v0", task="hopper-gravity-0.5").
+    # For a family or a shift of yours: gymnasium.make("offdyn/task-v0", task="hopper-gravity-0.5").
     gymnasium.register("offdyn/task-v0", entry_point, max_episode_steps=TIME_LIMIT)

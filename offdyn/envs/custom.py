@@ -1,4 +1,4 @@
-"""A pair of one's own: two Gymnasium environments, or a dataset and one, by whatever names them."""
+"""A custom pair: two Gymnasium environments, or a dataset and one, by whatever names them."""
 
 import difflib
 import functools
@@ -105,7 +105,7 @@ def from_mapping(content: Mapping[str, Any]) -> OwnPair:
     """What `to_mapping` gave, or only `source`, `target` and perhaps `time_limit`: then the two are made once."""
     for key in content:
         if key not in KEYS:
-            raise OffdynError(f"environments of one's own: {unknown('key', str(key), KEYS)}")
+            raise OffdynError(f"custom environments: {unknown('key', str(key), KEYS)}")
     if "observation" not in content:
         asked = {key: content.get(key) for key in ("source", "target", "time_limit", "name")}
         return pair_of(**asked)  # type: ignore[arg-type]  # references are checked there
@@ -120,7 +120,7 @@ def from_mapping(content: Mapping[str, Any]) -> OwnPair:
             tuple(map(float, content["action_high"])),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise OffdynError(f"environments of one's own: not what was written ({error!r})") from None
+        raise OffdynError(f"custom environments: not what was written ({error!r})") from None
 
 
 def source_of(pair: OwnPair) -> OwnPair:

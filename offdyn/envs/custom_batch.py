@@ -1,4 +1,4 @@
-"""Bodies of a pair of one's own: sources together in one of Gymnasium's vector environments, targets each alone.
+"""Bodies of a custom pair: sources together in one of Gymnasium's vector environments, targets each alone.
 
 A general environment cannot be saved. What is saved instead: which episode comes next, and target steps that were made
 but not yet given out, because another body failed in the same call. After `load` every episode begins anew.
@@ -27,7 +27,7 @@ from .domain import Rows
 
 PROCESSES = ("auto", "on", "off")  # for source bodies: each in a process of its own?
 # A step must take longer than this for a process to pay: an action and its row through a pipe took 0.25 ms on two busy
-# cores (docs/own-environments.md).
+# cores (docs/custom-environments.md).
 WORTH_A_PROCESS = 1e-3  # seconds
 TRIED_STEPS = 20
 PATIENCE = 2.0  # seconds of a reset after which we say that we wait

@@ -16,7 +16,7 @@ from .tasks import Task, resolve
 
 
 class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """`gymnasium.make("offdyn/hopper-big-head-v0")`, or `("offdyn/task-v0", task=...)` for a shift of one's own."""
+    """`gymnasium.make("offdyn/hopper-big-head-v0")`, or `("offdyn/task-v0", task=...)` for a shift of yours."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012  Gymnasium reads it from the class
 

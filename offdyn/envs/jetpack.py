@@ -1,4 +1,4 @@
-"""The demo's small world: a walker whose jet works in the source and is broken in the target.
+"""The demo's toy environment: a walker whose jet works in the source and is broken in the target.
 
 It wants to be at a camp on a square map. Firing the jet carries it through the air in the source; in the target it
 wastes the step. Walking is the same in both, and the reward never asks which domain it is in.

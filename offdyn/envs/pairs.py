@@ -1,4 +1,4 @@
-"""A source and a target, whatever simulates them: a shifted robot with its stock body, a small world, or one's own."""
+"""A source and a target, whatever simulates them: a shifted robot with its stock body, a toy, or custom ones."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ REGISTERED: dict[str, OwnPair] = {}  # custom pairs that users gave a name
 
 
 def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
-    """The pair a user means: a task's name, file or mapping, a world, or environments of one's own."""
+    """The pair a user means: a task's name, file or mapping, a world, or custom environments."""
     if isinstance(wanted, World | OwnPair):
         return wanted
     if isinstance(wanted, Mapping) and "target" in wanted:
@@ -101,7 +101,7 @@ def open_bodies(
 ) -> Domain:
     """Bodies of one family, each the "source" or the "target" of its pair, built afresh; `padded`: of all robots.
 
-    `processes` is for sources of one's own: each body in a process of its own, "on", "off", or "auto" where that pays.
+    `processes` is for custom sources: each body in a process of its own, "on", "off", or "auto" where that pays.
     """
     pair = bodies[0][0]
     if not padded and len({family_of(p) for p, _ in bodies}) > 1:
@@ -127,5 +127,5 @@ def normalised(pair: Pair, episode_return: float) -> float | None:
 
 
 def seen_by(domain: Domain, ids: np.ndarray) -> np.ndarray:
-    """[bodies, S] what the bodies see, right for these: of one's own environments no other begins an episode for it."""
+    """[bodies, S] what the bodies see, right for these: of custom environments no other begins an episode for it."""
     return domain.seen_by(ids) if isinstance(domain, OwnBodies) else domain.observation

@@ -1,4 +1,4 @@
-"""Small worlds in NumPy, source and target in one: for the demo, and for probes whose answers can be written down."""
+"""Toy environments in NumPy, source and target in one: for the demo, and probes whose answers can be written down."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

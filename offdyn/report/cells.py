@@ -127,7 +127,7 @@ def comparable(run: Run) -> dict[str, Any]:
 
 
 def first_phases(runs: Sequence[Run]) -> set[Path]:
-    """Folders of runs that others went on from: not results themselves."""
+    """Folders of runs that others continued from: not results themselves."""
     began = {Path(str(run.settings["start_from"])).name for run in runs if run.settings.get("start_from")}
     return {run.path for run in runs if run.path.name in began}
 

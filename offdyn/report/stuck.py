@@ -64,7 +64,7 @@ def _stands(run: Run) -> bool:
 
 
 def _untrained(run: Run) -> float:
-    """The return before the first update; of a run that goes on from another it says nothing."""
+    """The return before the first update; of a run that continues from another it says nothing."""
     updates, returns = run.column("updates"), run.column("target_return_mean")
     begins = len(updates) > 0 and updates[0] == 0 and not run.provenance.get("start_from")
     return float(returns[0]) if begins and np.isfinite(returns[0]) else -np.inf

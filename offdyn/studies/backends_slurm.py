@@ -11,7 +11,7 @@ from . import remote, worker
 from .backends import Backend, Options, Say
 from .job import JOBS, Job
 
-TIMES = 1000  # that a job may reach its time limit: it goes on from there, so it comes to an end
+TIMES = 1000  # that a job may reach its time limit: it continues from there, so it comes to an end
 WARNING = 120  # seconds before a limit at which Slurm tells a job, which then saves itself
 
 

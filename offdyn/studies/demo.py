@@ -1,4 +1,4 @@
-"""A demonstration of three minutes: PAR and its rivals on a small world, with a verdict computed from the seeds.
+"""A demonstration of three minutes: PAR and its baselines on a toy environment, with a verdict computed from the seeds.
 
     python -m offdyn.studies.demo [--out demo] [--seeds 0 1 2 3 4] [--quick]
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 REASON = (
     "In the source a jet carries the walker three strides at once, in the target it is broken and firing it wastes the "
-    "step: no target row ever shows a flight, so PAR deducts reward from the source rows that do, and learns to walk."
+    "step: no target row ever shows a flight, so PAR penalises the source transitions that do, and learns to walk."
 )
 RULE = (
     "the returns of two methods are dealt anew in every possible way; they differ where at most 5 % of the deals give "
@@ -66,7 +66,7 @@ ENCODERS = {"encoder_widths": (32, 32), "code_size": 16, "encoder_batch": ROWS, 
 
 
 @dataclass(frozen=True)
-class Rival:
+class Entrant:
     """One of the methods compared: what to build, and how to show it."""
 
     label: str
@@ -75,11 +75,11 @@ class Rival:
     colour: str  # Okabe and Ito's: told apart by the colour-blind too
 
 
-PAR = Rival("PAR", "par", {"batch_size": ROWS, **ENCODERS, "penalty": PENALTY}, "#0072B2")
-RIVALS = (
-    Rival("PAR with penalty 0", "par", {"batch_size": ROWS, **ENCODERS, "penalty": 0.0}, "#D55E00"),
-    Rival("target-only SAC", "sac-tar", {"batch_size": 2 * ROWS}, "#000000"),
-    Rival(
+PAR = Entrant("PAR", "par", {"batch_size": ROWS, **ENCODERS, "penalty": PENALTY}, "#0072B2")
+BASELINES = (
+    Entrant("PAR with penalty 0", "par", {"batch_size": ROWS, **ENCODERS, "penalty": 0.0}, "#D55E00"),
+    Entrant("target-only SAC", "sac-tar", {"batch_size": 2 * ROWS}, "#000000"),
+    Entrant(
         "target-only SAC with PAR's updates",
         "sac-tar-10",
         {"batch_size": 2 * ROWS, "updates_per_target_step": INTERVAL},
@@ -90,10 +90,10 @@ RIVALS = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """PAR against one rival, over the seeds."""
+    """PAR against one baseline, over the seeds."""
 
-    rival: str
-    difference: float  # of mean final returns, PAR's minus the rival's
+    baseline: str
+    difference: float  # of mean final returns, PAR's minus the baseline's
     p: float  # share of all deals with means at least as far apart
 
     @property
@@ -107,7 +107,7 @@ class Comparison:
         return "PAR is better" if self.difference > 0 else "PAR is worse"
 
 
-def compare(rival: str, ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
+def compare(baseline: str, ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
     """An exact permutation test of the difference of means."""
     together = np.array([*ours, *theirs], float)
     difference = float(np.mean(ours) - np.mean(theirs))
@@ -115,38 +115,38 @@ def compare(rival: str, ours: Sequence[float], theirs: Sequence[float]) -> Compa
     means = dealt / len(ours) - (together.sum() - dealt) / len(theirs)
     # Sums in another order differ in their last bits: an equal deal must count as equal.
     slack = 1e-9 * max(1.0, float(np.abs(together).max()))
-    return Comparison(rival, difference, float(np.mean(np.abs(means) >= abs(difference) - slack)))
+    return Comparison(baseline, difference, float(np.mean(np.abs(means) >= abs(difference) - slack)))
 
 
 def conclude(comparisons: Sequence[Comparison]) -> str:
     """All comparisons in one sentence."""
     parts = []
     for verdict in ("PAR is better", "no difference", "PAR is worse"):
-        names = [c.rival for c in comparisons if c.verdict == verdict]
+        names = [c.baseline for c in comparisons if c.verdict == verdict]
         if names:
             link = {"PAR is better": "better than", "no difference": "not different from", "PAR is worse": "worse than"}
             parts.append(f"{link[verdict]} {' and '.join(', '.join(names).rsplit(', ', 1))}")
     return f"PAR is {', '.join(parts)}."
 
 
-def plan(rival: Rival, seeds: Sequence[int], quick: bool) -> "list[RunConfig]":
+def plan(baseline: Entrant, seeds: Sequence[int], quick: bool) -> "list[RunConfig]":
     """The runs of one method, one lane per seed."""
     from ..envs.jetpack import JETPACK
     from ..training.config import build
 
-    settings = {**SCHEDULE, **(QUICK if quick else FULL), **AGENT, **rival.settings}
-    runs = [build(JETPACK, rival.method, seed=seed, settings=settings)[0] for seed in seeds]
-    told_apart_by = ("penalty",) if "penalty" in rival.settings else ()
+    settings = {**SCHEDULE, **(QUICK if quick else FULL), **AGENT, **baseline.settings}
+    runs = [build(JETPACK, baseline.method, seed=seed, settings=settings)[0] for seed in seeds]
+    told_apart_by = ("penalty",) if "penalty" in baseline.settings else ()
     return [replace(run, chosen=told_apart_by) for run in runs]  # short folder names
 
 
 def train(
     out: Path, seeds: Sequence[int], quick: bool, progress: "Progress", stop: "Stop"
 ) -> "dict[str, list[RunFolder]]":
-    """All runs of all methods; PAR and its twin share a program."""
+    """All runs of all methods; PAR with and without penalty share a program."""
     from ..training.trainer import start
 
-    runs = {rival.label: plan(rival, seeds, quick) for rival in (PAR, *RIVALS)}
+    runs = {baseline.label: plan(baseline, seeds, quick) for baseline in (PAR, *BASELINES)}
     every = [run for some in runs.values() for run in some]
     folders = {folder.config.name: folder for folder in start(every, out, progress=progress, stop=stop)}
     for folder in folders.values():
@@ -163,7 +163,7 @@ def results(trained: "Mapping[str, Sequence[RunFolder]]") -> dict[str, list[floa
 
 def table(returns: Mapping[str, Sequence[float]], comparisons: Sequence[Comparison]) -> list[list[str]]:
     """Rows of text: method, mean, every seed, and the verdict."""
-    verdicts = {c.rival: f"{c.verdict} (by {c.difference:+.1f}, {c.chance})" for c in comparisons}
+    verdicts = {c.baseline: f"{c.verdict} (by {c.difference:+.1f}, {c.chance})" for c in comparisons}
     return [
         [label, f"{np.mean(values):.1f}", "  ".join(f"{v:.1f}" for v in values), verdicts.get(label, "")]
         for label, values in returns.items()
@@ -185,7 +185,7 @@ def demonstrate(out: Path, seeds: Sequence[int], quick: bool, progress: "Progres
     try:
         trained = train(fresh, seeds, quick, progress, stop)
         returns = results(trained)
-        comparisons = [compare(rival.label, returns[PAR.label], returns[rival.label]) for rival in RIVALS]
+        comparisons = [compare(baseline.label, returns[PAR.label], returns[baseline.label]) for baseline in BASELINES]
         curves = {label: [folder.curve() for folder in some] for label, some in trained.items()}
         shutil.rmtree(out / "runs", ignore_errors=True)
         fresh.rename(out / "runs")
@@ -208,7 +208,9 @@ def demonstrate(out: Path, seeds: Sequence[int], quick: bool, progress: "Progres
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m offdyn.studies.demo", description="PAR against its rivals, in small.")
+    parser = argparse.ArgumentParser(
+        "python -m offdyn.studies.demo", description="PAR against its baselines, in small."
+    )
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the page; default demo")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], metavar="N", help="default 0 to 4")
     parser.add_argument("--quick", action="store_true", help="a fifth of the steps: shows that all turns, no more")

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._util.errors import OffdynError
-from .demo import PAR, PENALTY, REASON, RULE
-from .demo import RIVALS as BASELINES
+from .demo import BASELINES, PAR, PENALTY, REASON, RULE
 
 ABOVE = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "frameon": False, "borderaxespad": 0.2}  # of the panel
 Curve = list[dict[str, float]]  # one line per evaluation

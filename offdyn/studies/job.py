@@ -57,7 +57,7 @@ class Job:
 
     path: Path
     runs: tuple[RunConfig, ...]
-    needs: tuple[str, ...] = ()  # ids of jobs whose runs these go on from
+    needs: tuple[str, ...] = ()  # ids of jobs whose runs these continue from
     out: str = "."  # below STUDY
     threads: int | None = None
 
@@ -187,7 +187,7 @@ def _check_needs(job: Job) -> None:
     for needed in job.needs:
         state = status(job.path.with_name(f"{needed}.yaml")).state
         if state != "done":
-            raise OffdynError(f"job {job.id} goes on from job {needed}, which is {state}: that one comes first")
+            raise OffdynError(f"job {job.id} continues from job {needed}, which is {state}: that one comes first")
 
 
 @contextlib.contextmanager

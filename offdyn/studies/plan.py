@@ -86,14 +86,14 @@ def _state(run: RunConfig, folder: Path, known: RunConfig | None) -> str:
 
 
 def _beside(run: RunConfig) -> RunConfig:
-    """What a run goes on from by its name alone, wherever the folder is."""
+    """What a run continues from by its name alone, wherever the folder is."""
     start = run.schedule.start_from
     name = None if start is None else Path(start).name
     return dataclasses.replace(run, schedule=dataclasses.replace(run.schedule, start_from=name))
 
 
 def _new_jobs(runs: Sequence[RunConfig], folder: Path, threads: int | None, lanes: int | None) -> list[Job]:
-    # Runs that go on from others wait for them; those that do not need not wait with them.
+    # Runs that continue from others wait for them; those that do not need not wait with them.
     alone = [run for run in runs if run.schedule.start_from is None]
     later = [run for run in runs if run.schedule.start_from is not None]
     made = []

@@ -21,7 +21,7 @@ QUICK_EVALUATIONS = 5  # of a run
 
 
 def all_scaled(runs: Sequence[RunConfig], scale: float, quick: bool = False) -> list[RunConfig]:
-    """Runs of a study at this scale, each going on from the run it goes on from in full."""
+    """Runs of a study at this scale, each continuing from the run it continues from in full."""
     small = {run.name: scaled(run, scale, quick) for run in runs}
     # Where the user chose a setting that shrinks, it stands in the name, and the name changes.
     names = {name: run.name for name, run in small.items()}

@@ -47,7 +47,7 @@ class Study:
     qualities: tuple[str, ...] = ()
 
     def runs(self, seeds: Sequence[int] | None = None, only: Sequence[str] = ()) -> tuple[list[RunConfig], list[str]]:
-        """The runs, before each the one it goes on from, and what their user should be told."""
+        """The runs, before each the one it continues from, and what their user should be told."""
         wanted = self._wanted(only)
         runs: list[RunConfig] = []
         notices: list[str] = []

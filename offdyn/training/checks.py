@@ -123,7 +123,7 @@ def check(config: "RunConfig") -> None:
     need(plan.target_mode in TARGET_MODES, "target_mode", " or ".join(TARGET_MODES))
     need(plan.env_processes in PROCESSES, "env_processes", " or ".join(PROCESSES))
     recorded = plan.target_log is None or isinstance(config.task, OwnPair)
-    need(recorded, "target_log", "none: it records a --target of one's own; --keep-replay keeps rows of a task")
+    need(recorded, "target_log", "none: it records a custom --target; --keep-replay keeps rows of a task")
     offline = plan.source_data is not None
     if plan.padded:
         need(isinstance(config.task, Task), "padded", "false: only robots are padded")

@@ -16,7 +16,7 @@ from ..envs import pairs
 from .cohort import Cohort, Failures
 from .hardware import capacities
 from .leaves import fill_leaves, matching, named_leaves
-from .policies import Policies, Spread
+from .policies import Policies, StdHead
 from .program import Experience, Lane
 
 
@@ -47,13 +47,13 @@ def policies(cohort: Cohort, domain: float = TARGET) -> Policies:
     *arrays, weight, bias = [array if array.ndim == 3 else array[:, None] for array in arrays]
     actions = cohort.spec.action_size  # the mean comes first, then the log-std
     bounds = np.stack([np.asarray(bound) for bound in (lanes.sac.log_std_low, lanes.sac.log_std_high)])
-    spread = Spread(np.ascontiguousarray(weight[..., actions:]), bias[..., actions:], bounds.T)
+    std_head = StdHead(np.ascontiguousarray(weight[..., actions:]), bias[..., actions:], bounds.T)
     arrays += [weight[..., :actions], bias[..., :actions]]
     mean = deviation = None
     if lanes.moments is not None:
         mean = np.array(lanes.moments.mean)[:, None]
         deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
-    return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, spread, source_bias)
+    return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, std_head, source_bias)
 
 
 def _deployed(cohort: Cohort, lanes: Lane) -> list[np.ndarray]:
@@ -115,7 +115,7 @@ def save(cohort: Cohort) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 def load(
     cohort: Cohort, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]
 ) -> None:
-    """Go on exactly where `save` was called; in environments of one's own, with new episodes."""
+    """Go on exactly where `save` was called; in custom environments, with new episodes."""
     if cohort.source_data is not None and host["source_data"] != cohort.source_data.sha256:
         raise OffdynError(
             f"{cohort.plan.source_data}: not the dataset this training began with (sha256 "

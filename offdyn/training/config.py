@@ -211,7 +211,7 @@ def first_phase(config: RunConfig) -> RunConfig | None:
 
 
 def with_first_phases(runs: Iterable[RunConfig]) -> list[RunConfig]:
-    """The runs, before each the one it goes on from; one such run serves all that need the same."""
+    """The runs, before each the one it continues from; one such run serves all that need the same."""
     runs = list(runs)
     listed = {run.name for run in runs}
     together: list[RunConfig] = []
@@ -229,7 +229,7 @@ def with_first_phases(runs: Iterable[RunConfig]) -> list[RunConfig]:
 def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One set of settings for each combination of the values listed for settings that may differ by lane.
 
-    A value "preset" leaves that setting to the preset: `penalty=["preset", 0]` is each run beside its twin without one.
+    A value "preset" leaves that setting to the preset: `penalty=["preset", 0]` is each run beside its ablation.
     """
     parts = (Schedule, Sac, recipe(method).method.hyper)
     floats = {f.name for part in parts for f in dataclasses.fields(part) if f.type is float}

@@ -1,4 +1,4 @@
-"""What training does for a target of one's own: says when it waits, and writes every step down as it happens."""
+"""What training does for a custom target: says when it waits, and writes every step down as it happens."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -21,7 +21,7 @@ class Evaluation(NamedTuple):
     source_returns: np.ndarray
     # [lanes, n, width] packed target rows, which training never sees, and [lanes, n]: 0 where there were fewer than n.
     held_out: tuple[np.ndarray, np.ndarray] | None
-    target_steps: np.ndarray | None = None  # [lanes] that it took, where environments of one's own may be dear
+    target_steps: np.ndarray | None = None  # [lanes] that it took, where custom environments may be dear
 
 
 def evaluate(

@@ -43,7 +43,7 @@ class Measurements:
         self.evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, self.plan.padded)
         self.evaluated_at: int | None = None  # clock of the newest line of the curve
         self.returns_shown = 0  # of the cohort's target returns, those that a line of the curve has told
-        self.evaluation_steps = np.zeros(lanes, np.int64)  # in targets of one's own
+        self.evaluation_steps = np.zeros(lanes, np.int64)  # in custom targets
 
     def close(self) -> None:
         self.pool.shutdown()

@@ -20,7 +20,7 @@ SOURCE_BIAS = "source.bias"  # in a file, beside the target's arrays, where the 
 SMALLEST_VARIANCE = 1e-5  # of LayerNorm, as in training
 
 
-class Spread(NamedTuple):
+class StdHead(NamedTuple):
     """The other half of the actors' last layers, which gives the log-stds before the squashing."""
 
     weight: np.ndarray  # [lanes, in, A]
@@ -36,7 +36,7 @@ class Policies:
     arrays: tuple[np.ndarray, ...]  # those the steps take, in order; weights [lanes, in, out], others [lanes, 1, size]
     mean: np.ndarray | None = None  # [lanes, 1, S], of observations, where they are normalised
     deviation: np.ndarray | None = None
-    spread: Spread | None = None  # where actions can be drawn, too
+    std_head: StdHead | None = None  # where actions can be drawn, too
     # [lanes, 1, size]: of the first layer in the source, if the policy was told its domain: `arrays` are the target's
     source_bias: np.ndarray | None = None
 
@@ -63,10 +63,10 @@ class Policies:
 
     def sample(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """[lanes, n, S] -> [lanes, n, A]: the actions as training draws them, given standard normal noise."""
-        if self.spread is None:
-            raise OffdynError("this policy was saved without its spread: only its mean actions are known")
+        if self.std_head is None:
+            raise OffdynError("this policy was saved without its std head: only its mean actions are known")
         x = self._hidden(observation)
-        weight, bias, bounds = self.spread
+        weight, bias, bounds = self.std_head
         log_std = np.clip(x @ weight + bias, bounds[:, None, :1], bounds[:, None, 1:])
         return np.tanh(x @ self.arrays[-2] + self.arrays[-1] + np.exp(log_std) * noise.astype(np.float32))
 
@@ -96,8 +96,8 @@ class Policies:
         mean, deviation, source_bias = (
             None if x is None else change(x) for x in (self.mean, self.deviation, self.source_bias)
         )
-        spread = None if self.spread is None else Spread(*map(change, self.spread))
-        return Policies(self.steps, tuple(map(change, self.arrays)), mean, deviation, spread, source_bias)
+        std_head = None if self.std_head is None else StdHead(*map(change, self.std_head))
+        return Policies(self.steps, tuple(map(change, self.arrays)), mean, deviation, std_head, source_bias)
 
     def lane(self, index: int) -> "Policies":
         """One run's policy, still with a lane axis of one."""
@@ -116,12 +116,12 @@ class Policies:
         """Without the entries that only fill up a smaller robot."""
         s, a = spec.observation_size, spec.action_size
         mean, deviation = (None if x is None else x[..., :s] for x in (self.mean, self.deviation))
-        spread = self.spread
-        if spread is not None:
-            spread = Spread(spread.weight[..., :a], spread.bias[..., :a], spread.bounds)
+        std_head = self.std_head
+        if std_head is not None:
+            std_head = StdHead(std_head.weight[..., :a], std_head.bias[..., :a], std_head.bounds)
         first, *inner, weight, bias = self.arrays
         arrays = (first[:, :s], *inner, weight[..., :a], bias[..., :a])
-        return Policies(self.steps, arrays, mean, deviation, spread, self.source_bias)
+        return Policies(self.steps, arrays, mean, deviation, std_head, self.source_bias)
 
     def named(self) -> dict[str, np.ndarray]:
         """A single policy's arrays under the names that policy.safetensors uses."""
@@ -131,9 +131,9 @@ class Policies:
 
     def _named(self) -> dict[str, np.ndarray]:
         found = dict(zip(names_of(self.steps), self.arrays, strict=True))
-        if self.spread is not None:
-            found |= {"log_std.weight": self.spread.weight, "log_std.bias": self.spread.bias}
-            found["log_std.bounds"] = self.spread.bounds
+        if self.std_head is not None:
+            found |= {"log_std.weight": self.std_head.weight, "log_std.bias": self.std_head.bias}
+            found["log_std.bounds"] = self.std_head.bounds
         if self.mean is not None and self.deviation is not None:
             found |= {"observation.mean": self.mean, "observation.deviation": self.deviation}
         if self.source_bias is not None:
@@ -149,11 +149,11 @@ class Policies:
             change(named[name]) if name in named else None
             for name in ("observation.mean", "observation.deviation", SOURCE_BIAS)
         )
-        spread = None
+        std_head = None
         if "log_std.weight" in named:
             weight, bias = change(named["log_std.weight"]), change(named["log_std.bias"])
-            spread = Spread(weight, bias, named["log_std.bounds"].reshape(len(weight), 2))
-        return cls(steps, arrays, mean, deviation, spread, source_bias)
+            std_head = StdHead(weight, bias, named["log_std.bounds"].reshape(len(weight), 2))
+        return cls(steps, arrays, mean, deviation, std_head, source_bias)
 
 
 def names_of(steps: Sequence[str]) -> Iterator[str]:

@@ -21,13 +21,13 @@ class Schedule:
     rows: str = "both"  # domains whose rows train critics and actor
     source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
     allow_faulty_data: bool = False  # although the doctor found something fatal in it
-    start_from: str | None = None  # folder of a run whose networks this one goes on from; may name {seed} and {robot}
+    start_from: str | None = None  # folder of a run whose networks this one continues from; may name {seed} and {robot}
     tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
     target_mode: str = "steps"  # or episodic: whole target episodes, and between them what they owe
     target_log: str | None = None  # folder in which every target step is written down as it happens
     time_limits_end: bool = False  # a cut episode is stored as ended, as VGDF's official code has it
     padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
-    env_processes: str = "auto"  # source bodies of one's own: each in a process, on, off, or where that pays
+    env_processes: str = "auto"  # custom source environments: each in a process, on, off, or where that pays
     minimum_rows: int = 128  # that each collected replay holds before the first update
     replay_size: int = 1_000_000  # rows per domain, of which a shorter run takes only what it can fill
     eval_interval: int = 10_000

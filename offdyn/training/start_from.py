@@ -1,4 +1,4 @@
-"""Going on from an earlier run: which one it is, whether its networks fit, and what they are."""
+"""Continuing from an earlier run: which one it is, whether its networks fit, and what they are."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Start(NamedTuple):
 
 
 def locate(run: RunConfig, out: Path) -> Path | None:
-    """The folder a run goes on from: one beside it, or one that its user named."""
+    """The folder a run continues from: one beside it, or one that its user named."""
     wanted = run.schedule.start_from
     if wanted is None:
         return None
@@ -82,6 +82,6 @@ def load(run: RunConfig, out: Path) -> Start | None:
 
 
 def failed(run: RunConfig, out: Path) -> bool:
-    """Whether the run it goes on from broke."""
+    """Whether the run it continues from broke."""
     folder = locate(run, out)
     return folder is not None and RunFolder.open(folder).state == "failed"

@@ -28,7 +28,7 @@ LAST_TRAINING_EPISODES = 10  # that stand for the final policy where no fresh on
 
 
 class Stopped(Exception):
-    """Training was asked to stop, or an environment of one's own failed, and saved itself first."""
+    """Training was asked to stop, or a custom environment failed, and saved itself first."""
 
 
 @dataclass
@@ -168,12 +168,12 @@ class Trainer:
         self.progress.say(f"resumed at step {saved.clock}")
 
     def _start_lanes(self) -> None:
-        """Lanes that go on from an earlier run take its networks; where that run failed, so do they."""
+        """Lanes that continue from an earlier run take its networks; where that run failed, so do they."""
         begun = {}
         for lane, folder in enumerate(self.folders):
             out = folder.path.parent
             if start_from.failed(folder.config, out):
-                self.cohort.failures[lane] = ("run it goes on from", 0)
+                self.cohort.failures[lane] = ("run it continues from", 0)
             elif (start := start_from.load(folder.config, out)) is not None:
                 begun[lane] = start.arrays
                 self.started_from[lane] = dict(start.about)
@@ -254,7 +254,7 @@ def start(
 
 
 def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
-    """The runs without those that others go on from and that an earlier training in this folder has finished."""
+    """The runs without those that others continue from and that an earlier training in this folder has finished."""
     needed = {run.schedule.start_from for run in runs}
     left = []
     for run in runs:
@@ -344,7 +344,7 @@ def _unfinished(found: Sequence[Path], out: Path) -> list[tuple[list[RunFolder],
             trainers.append((folders, cohort))
         else:
             cohort.finish()  # what a kill at the very end may have left
-    # A run that goes on from another comes after it.
+    # A run that continues from another comes after it.
     return sorted(trainers, key=lambda trainer: any(folder.config.schedule.start_from for folder in trainer[0]))
 
 

@@ -1,4 +1,4 @@
-"""Environments of one's own as bodies: spaces, bounds, limits, ends, and what happens when one of them gives up."""
+"""Custom environments: spaces, bounds, limits, ends, and what happens when one of them gives up."""
 
 import functools
 import importlib

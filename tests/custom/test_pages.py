@@ -1,4 +1,4 @@
-"""The commands and the Python of the two pages on one's own environments run, each training in small."""
+"""The commands and the Python of the two pages on custom environments run, each training in small."""
 
 import dataclasses
 import importlib
@@ -50,7 +50,7 @@ def start(runs: Sequence[RunConfig], out: Path, **options: Any) -> list[RunFolde
     return train_for_real([in_small(runs[0])], out, **options)
 
 
-@pytest.mark.parametrize("page", ["worked-example.md", "own-environments.md"])
+@pytest.mark.parametrize("page", ["worked-example.md", "custom-environments.md"])
 def test_what_the_page_says_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(training, "start", start)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Training in environments of one's own: records, evaluation, whole episodes, datasets, and functions from Python."""
+"""Training in custom environments: records, evaluation, whole episodes, datasets, and functions from Python."""
 
 import importlib
 import json
@@ -168,12 +168,12 @@ def test_vgdf_says_that_it_does_not_know_the_ends_and_works_with_that():
     ("arguments", "words"),
     [
         (["--task", "hopper-big-head", "--target", named("target")], "either a task or source and target"),
-        (["--source", named("source")], "target of one's own: name it, too"),
+        (["--source", named("source")], "custom target: name it, too"),
         (["--target", named("target")], "source-less"),
         (["--source", named("source"), "--target", named("target"), "--target-mode", "often"], "steps or episodic"),
         (["--source", named("source"), "--target", named("target"), "--env-processes", "3"], "auto or on or off"),
         (["--source", named("source"), "--target", named("target"), "--time-limit", "0"], "whole number from 1 on"),
-        (["--task", "jetpack", "--target-log", "log"], "records a --target of one's own"),
+        (["--task", "jetpack", "--target-log", "log"], "records a custom --target"),
         ([], "--source and --target"),
     ],
 )

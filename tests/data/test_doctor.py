@@ -176,7 +176,7 @@ def test_nothing_is_found_in_sound_data_with_time_limits():
     assert diagnose_dataset(cheetah()) == []
 
 
-def test_nothing_is_found_in_sound_data_of_a_small_world():
+def test_nothing_is_found_in_sound_data_of_a_toy_environment():
     world, draw = WORLDS["jetpack"], np.random.default_rng(0)
     bodies = open_bodies([(world, "source")], [(0,)])
     made = [bodies.step(np.arange(1), draw.uniform(-1, 1, (1, world.spec.action_size))) for _ in range(150)]

@@ -20,7 +20,7 @@ from .small_shell import Shell
 
 # Pages whose commands, or whose Python, another test runs.
 RUN_BY = {
-    "docs/own-environments.md": "tests/custom/test_pages.py",
+    "docs/custom-environments.md": "tests/custom/test_pages.py",
     "docs/theory.md": "tests/theory/test_page.py",
     "docs/worked-example.md": "tests/custom/test_pages.py",
 }

@@ -121,7 +121,7 @@ def test_without_stored_rows_the_ranges_are_unknown_and_that_is_said(tmp_path: P
     assert "the run is running: this is its policy at the last checkpoint" in said
 
 
-def test_a_small_world_has_no_time_step(tmp_path: Path) -> None:
+def test_a_toy_environment_has_no_time_step(tmp_path: Path) -> None:
     run = made_up.run(tmp_path / "out", "jetpack")
     main(["export", str(run.path), "--format", "numpy", "--out", str(tmp_path / "e")])
     assert read(tmp_path / "e")["seconds_per_step"] is None

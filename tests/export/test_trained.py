@@ -113,7 +113,7 @@ def test_a_policy_that_was_never_told_its_domain_has_one_side(tmp_path: Path, kn
 
 @pytest.fixture
 def known_push(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The small world is found by its name."""
+    """The toy environment is found by its name."""
     from offdyn.envs import pairs
 
     monkeypatch.setitem(pairs.WORLDS, small.PUSH.name, small.PUSH)

@@ -26,7 +26,7 @@ WORLD = "jetpack"  # a world that a worker's process knows by name
 
 
 def runs_of(methods: Sequence[str], seeds: Sequence[int], data: Path | None = None, **settings: Any) -> list[RunConfig]:
-    """Short runs with tiny networks, and those they go on from; `data`: where a dataset for some of them is put."""
+    """Short runs with tiny networks, and those they continue from; `data`: where a dataset for some of them is put."""
     if data is not None:
         save(rows_of(find_pair(WORLD), 400), data)
     built = []

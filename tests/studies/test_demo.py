@@ -88,15 +88,17 @@ def test_the_world_is_known_by_name_and_its_runs_read_back(tmp_path: Path) -> No
 
 
 def test_par_and_its_twin_differ_in_the_penalty_alone_and_share_a_program() -> None:
-    ours, twin = (demo.plan(rival, [0], quick=False)[0] for rival in (demo.PAR, demo.RIVALS[0]))
-    differing = {name for name, value in ours.settings().items() if twin.settings()[name] != value}
+    ours, ablation = (demo.plan(baseline, [0], quick=False)[0] for baseline in (demo.PAR, demo.BASELINES[0]))
+    differing = {name for name, value in ours.settings().items() if ablation.settings()[name] != value}
     assert differing == {"penalty"}
-    assert twin.settings()["penalty"] == 0
-    assert len(group([ours, twin])) == 1
+    assert ablation.settings()["penalty"] == 0
+    assert len(group([ours, ablation])) == 1
 
 
-def test_the_rivals_get_pars_target_steps_and_one_of_them_its_updates() -> None:
-    ours, _, once, often = (demo.plan(rival, [0], quick=False)[0].schedule for rival in (demo.PAR, *demo.RIVALS))
+def test_the_baselines_get_pars_target_steps_and_one_of_them_its_updates() -> None:
+    ours, _, once, often = (
+        demo.plan(baseline, [0], quick=False)[0].schedule for baseline in (demo.PAR, *demo.BASELINES)
+    )
     assert ours.target_budget == once.target_budget == often.target_budget
     ticks = {plan: plan.source_steps // plan.tick for plan in (ours, once, often)}
     assert once.updates_per_tick * ticks[once] == once.target_budget
@@ -105,23 +107,23 @@ def test_the_rivals_get_pars_target_steps_and_one_of_them_its_updates() -> None:
 
 def test_a_clear_gap_is_called_better_and_its_mirror_worse() -> None:
     high, low = [20.0, 22.0, 19.0, 21.0, 23.0], [1.0, 5.0, 3.0, 2.0, 4.0]
-    better, worse = demo.compare("a rival", high, low), demo.compare("a rival", low, high)
+    better, worse = demo.compare("a baseline", high, low), demo.compare("a baseline", low, high)
     assert (better.verdict, worse.verdict) == ("PAR is better", "PAR is worse")
     assert better.difference == -worse.difference == 18
     assert better.p == worse.p == pytest.approx(2 / 252)  # of all deals only this one and its mirror are as far apart
 
 
 def test_equal_returns_are_no_difference() -> None:
-    same = demo.compare("a rival", [1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0])
+    same = demo.compare("a baseline", [1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0])
     assert (same.verdict, same.p, same.difference) == ("no difference", 1.0, 0.0)
 
 
 def test_one_lucky_seed_is_no_difference() -> None:
-    assert demo.compare("a rival", [1.0, 2.0, 3.0, 2.0, 30.0], [2.0, 1.0, 3.0, 2.5, 1.5]).verdict == "no difference"
+    assert demo.compare("a baseline", [1.0, 2.0, 3.0, 2.0, 30.0], [2.0, 1.0, 3.0, 2.5, 1.5]).verdict == "no difference"
 
 
 def test_three_seeds_are_never_enough() -> None:
-    assert demo.compare("a rival", [100.0, 101.0, 102.0], [0.0, 1.0, 2.0]).verdict == "no difference"
+    assert demo.compare("a baseline", [100.0, 101.0, 102.0], [0.0, 1.0, 2.0]).verdict == "no difference"
 
 
 def test_the_test_cries_wolf_in_about_one_case_of_twenty() -> None:
@@ -130,7 +132,7 @@ def test_the_test_cries_wolf_in_about_one_case_of_twenty() -> None:
     assert 0.02 < np.mean(wrong) < 0.08
 
 
-def test_the_verdict_names_every_rival_under_its_own_heading() -> None:
+def test_the_verdict_names_every_baseline_under_its_own_heading() -> None:
     made = [demo.Comparison("A", 9.0, 0.01), demo.Comparison("B", 1.0, 0.4), demo.Comparison("C", -9.0, 0.01)]
     assert demo.conclude(made) == "PAR is better than A, not different from B, worse than C."
     assert demo.conclude([made[0], made[0], made[0]]) == "PAR is better than A, A and A."
@@ -158,7 +160,7 @@ def test_a_new_demo_takes_the_place_of_an_earlier_one(
     printed = capsys.readouterr()
     assert "earlier demo" in printed.err
     assert str(tmp_path / "index.html") in printed.out
-    assert all(rival.label in printed.out for rival in (demo.PAR, *demo.RIVALS))
+    assert all(baseline.label in printed.out for baseline in (demo.PAR, *demo.BASELINES))
     said = json.loads((tmp_path / "demo.json").read_text())
     assert said["seeds"] == [7]
     assert {c["p"] for c in said["comparisons"]} == {1.0}  # one seed each: the two deals are mirrors

@@ -101,7 +101,7 @@ def test_it_does_not_begin_before_the_job_it_needs_is_done(tmp_path: Path) -> No
     first, second = written(tmp_path, "sac-tune")
     end = jobs.run(second.path)
     assert (end.state, second.needs) == ("failed", (first.id,))
-    assert f"goes on from job {first.id}, which is waiting" in (end.error or "")
+    assert f"continues from job {first.id}, which is waiting" in (end.error or "")
     assert jobs.run(first.path).state == jobs.run(second.path).state == "done"
 
 

@@ -83,7 +83,7 @@ def test_the_plan_prints_runs_cohorts_memory_and_time_and_writes_nothing(
     (line,) = [line for line in said.splitlines() if line.startswith("sac-src-jetpack")]
     _, runs, source, target, memory, unit, seconds = line.split()
     assert (runs, source, target, unit) == ("2", "600", "0", "GiB")
-    assert float(memory) == 0.0  # 2 lanes x 600 rows of a small world
+    assert float(memory) == 0.0  # 2 lanes x 600 rows of a toy environment
     assert ":" in seconds
     assert "one job after another on this machine" in said
     assert not (tmp_path / "out").exists()

@@ -16,7 +16,7 @@ from offdyn.training.config import RunConfig
 
 from .tiny import content
 
-# Runs of each study, counted by hand: tasks x methods x values x qualities x seeds, and runs that others go on from.
+# Runs of each study, counted by hand: tasks x methods x values x qualities x seeds, and runs that others continue from.
 COUNTS = {
     "online": 8 * 6 * 5 + 4 * 5,  # sac-src of each robot and seed
     "offline": 8 * 5 * 3 * 5 + 4 * 3 * 5,  # cql-src of each robot, quality and seed

@@ -82,7 +82,7 @@ def test_a_study_with_a_failing_job_stopped_and_continued_ends_as_one_that_was_l
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 75, said
-    assert "the same command goes on from here" in said
+    assert "the same command continues from here" in said
     assert len(results(out)) < len(results(alone))
 
     process = begin(tmp_path, "--workers", "2")

@@ -1,4 +1,4 @@
-"""A study of a small world that trains within seconds, and a backend that does so in this process."""
+"""A study of a toy environment that trains within seconds, and a backend that does so in this process."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -151,7 +151,7 @@ def test_a_run_that_goes_on_from_a_failed_one_fails_and_says_so(tmp_path: Path) 
     train(runs, tmp_path)
     about = json.loads((named(tmp_path, ".sac-tune.") / "provenance.json").read_text())
     assert about["state"] == "failed"
-    assert about["failure"]["quantity"] == "run it goes on from"
+    assert about["failure"]["quantity"] == "run it continues from"
 
 
 @pytest.mark.parametrize(

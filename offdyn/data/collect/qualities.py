@@ -256,8 +256,8 @@ def _check_fits(behaviour: Behaviour, task: Pair) -> None:
             f"the policy of {about.get('run')} takes {sizes[0]} observations and gives {sizes[1]} actions, "
             f"{task.name} has {spec.observation_size} and {spec.action_size}: choose a task of the policy's robot"
         )
-    if policies.spread is None:
-        raise OffdynError(f"the policy of {about.get('run')} was saved without its spread: its actions cannot be drawn")
+    if policies.std_head is None:
+        raise OffdynError(f"the policy of {about.get('run')} was saved without its std head: no actions can be drawn")
 
 
 def _body(task: Pair) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def body_of(dataset: Dataset, robot: str | pairs.Pair | None = None) -> pairs.Pa
 
 
 def check_sizes(dataset: Dataset, body: pairs.Pair) -> None:
-    """Refuse rows that another robot must have made; of a user's own environment only the sizes can be compared."""
+    """Refuse rows that another robot must have made; of a custom environment only the sizes can be compared."""
     spec, said, own = pairs.spec_of(body), dataset.robot, isinstance(body, pairs.OwnPair)
     found, expected = sizes(dataset), (spec.observation_size, spec.action_size)
     if found == expected and (own or said in (None, pairs.family_of(body))):
@@ -60,7 +60,7 @@ def guess(names: Iterable[str | None], observation_size: int, action_size: int) 
 
 
 def robot_of(body: pairs.Pair | None) -> Task | None:
-    """The body where MuJoCo simulates it; None for a small world or an unknown one."""
+    """The body where MuJoCo simulates it; None for a toy environment or an unknown one."""
     return body if isinstance(body, Task) else None
 
 

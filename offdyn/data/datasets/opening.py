@@ -35,7 +35,7 @@ def open_dataset(
         dataset = actions.bounded(dataset, bounds, in_units=in_units)
     if body is not None and dataset.robot is None:
         return dataset.described(robot=pairs.family_of(body))
-    if body is None and goal is not None:  # of a user's own environment nobody knows ends and dynamics
+    if body is None and goal is not None:  # of a custom environment nobody knows ends and dynamics
         return dataset.described(robot=None, shift=None)
     return dataset
 

@@ -58,7 +58,7 @@ def diagnose_dataset(dataset: Dataset, robot: str | Pair | None = None, target: 
 
 
 def _body(dataset: Dataset, robot: str | Pair | None, goal: Pair | None) -> Pair | None:
-    """Whose rows they should be: of a user's own environment nobody knows ends and dynamics."""
+    """Whose rows they should be: of a custom environment nobody knows ends and dynamics."""
     if robot is not None or goal is None:
         body = body_of(dataset, robot)
     else:

@@ -49,7 +49,7 @@ def examine_pair(pair: pairs.Pair) -> tuple[Apart | None, list[Finding]]:
 
 
 def divergence(pair: pairs.Pair, rolled: dict[str, list[Rows]]) -> Apart:
-    """Measured in states that random actions lead the source to; in a small world, in its first states."""
+    """Measured in states that random actions lead the source to; in a toy environment, in its first states."""
     if isinstance(pair, Task):
         columns = {name: np.concatenate([getattr(rows, name) for rows in rolled["source"]]) for name in COLUMNS}
         subject = Subject(Dataset(**columns, card={}), pair)

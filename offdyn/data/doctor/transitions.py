@@ -50,7 +50,7 @@ def check_constants(subject: Subject) -> Iterator[Finding]:
             yield found("constant-action", every, f"action entries that never change: {_listed(still)}")
         still = _still(rows.observation)
         if still:
-            fatal = subject.task is not None  # a small world may have such an entry
+            fatal = subject.task is not None  # a toy environment may have such an entry
             yield found("constant-column", fatal, f"observation entries that never change: {_listed(still)}")
     frozen = np.flatnonzero((rows.observation == rows.next_observation).all(axis=1))
     if len(frozen):

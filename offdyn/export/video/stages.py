@@ -33,7 +33,7 @@ class Stage(NamedTuple):
 
 
 def stages(pair: pairs.Pair, size: tuple[int, int], seed: int) -> list[Stage]:
-    """The source, where there is one to act in, and the target; `size` is a wish that an own environment may ignore."""
+    """The source, where there is one to act in, and the target; a custom environment may ignore `size`."""
     roles = ["source", "target"] if pairs.has_source(pair) else ["target"]
     opened: list[Stage] = []
     try:
