@@ -1,5 +1,6 @@
 """offdyn from Python: train, resume, and load what was trained."""
 
+import contextlib
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,9 @@ from .envs.gym import RobotEnv
 from .envs.pairs import Pair
 from .report.runs import gather
 from .training import evaluation
+from .training import progress as progresses
 from .training import trainer as training
+from .training.callbacks import Callbacks, OnCheckpoint, OnEvaluation
 from .training.config import RunConfig, build, lists_of_floats, with_first_phases
 from .training.deployed import EnvironmentPolicy
 from .training.policies import Policy
@@ -97,11 +100,15 @@ def train(
     threads: int | None = None,
     keep_replay: bool = False,
     allow_no_shift: bool = False,
-    progress: Progress | None = None,
+    on_evaluation: OnEvaluation | None = None,
+    on_checkpoint: OnCheckpoint | None = None,
+    progress: Progress | bool | None = None,
     stop: training.Stop | None = None,
     **settings: Any,
 ) -> list[RunFolder]:
     """Train every run of the grid and return their records, in the order of `plan`; one that fails stops no other.
+
+    Example: `offdyn.train("hopper-big-head", "sac", out="runs", on_evaluation=print)`.
 
     Args:
         task: names, YAML files or mappings of tasks, a `Task` or a `World`; several are several runs.
@@ -115,16 +122,21 @@ def train(
         threads: for the physics; changes no result.
         keep_replay: keep the collected rows when the runs are done.
         allow_no_shift: train although source and target are the same.
-        progress: told what happens; None: nobody is.
+        on_evaluation: called with an `Evaluated` after each evaluation of each run; where it raises, the training
+            saves and stops.
+        on_checkpoint: called with a run's folder and its target steps whenever the run was saved; likewise.
+        progress: False: show nothing; None: show it in a terminal or a notebook; or an object that is told.
         stop: set its `wanted` from elsewhere to save and stop; `Stopped` is raised then.
         settings: named as in `offdyn train --set`; a list for a float makes a run of each value.
     """
     pair: dict[str, Any] = {"source": source, "target": target, "time_limit": time_limit}
+    callbacks = Callbacks(on_evaluation, on_checkpoint)
     runs, notices = plan(task, method, preset, seeds, allow_no_shift=allow_no_shift, **pair, **settings)
-    for text in notices:
-        if progress is not None:
-            progress.say(text)
-    return training.start(runs, Path(out), threads=threads, keep_replay=keep_replay, progress=progress, stop=stop)
+    with contextlib.closing(progresses.chosen(progress)) as shown:
+        for text in notices:
+            shown.say(text)
+        options: dict[str, Any] = {"threads": threads, "keep_replay": keep_replay, "callbacks": callbacks}
+        return training.start(runs, Path(out), progress=shown, stop=stop, **options)
 
 
 def resume(
@@ -133,7 +145,9 @@ def resume(
     source: Environment | None = None,
     target: Environment | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    on_evaluation: OnEvaluation | None = None,
+    on_checkpoint: OnCheckpoint | None = None,
+    progress: Progress | bool | None = None,
     stop: training.Stop | None = None,
 ) -> list[RunFolder]:
     """Continue every unfinished run below a folder, exactly where its last checkpoint was; returns those continued.
@@ -143,13 +157,17 @@ def resume(
         source: the function the training was given, where no name leads to it.
         target: likewise.
         threads: for the physics; changes no result.
-        progress: told what happens; None: nobody is.
-        stop: as in `train`.
+        on_evaluation: as in `train`.
+        on_checkpoint: likewise.
+        progress: likewise.
+        stop: likewise.
     """
+    callbacks = Callbacks(on_evaluation, on_checkpoint)
     for role, wanted in (("source", source), ("target", target)):
         if wanted is not None:
             custom.reference_of(wanted, role)
-    return training.resume(Path(out), threads=threads, progress=progress, stop=stop)
+    with contextlib.closing(progresses.chosen(progress)) as shown:
+        return training.resume(Path(out), threads=threads, progress=shown, stop=stop, callbacks=callbacks)
 
 
 def load_policy(run: str | Path | RunFolder, *, domain: str = "target", normalised: bool = False) -> Policy:

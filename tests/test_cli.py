@@ -84,8 +84,8 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("resume nowhere", "nowhere: nothing to resume there"),
         ("resume nowhere --threads -2", "--threads: expected at least 1"),
         ("evaluate nowhere", "nowhere: not a run's folder"),
-        ("evaluate nowhere --episodes 0", "--episodes: expected at least 1, got 0"),
-        ("evaluate nowhere --seed -1", "--seed: expected 0 or more, got -1"),
+        ("evaluate nowhere --episodes 0", "episodes: expected a whole number from 1 on, got 0"),
+        ("evaluate nowhere --seed -1", "seed: expected a whole number from 0 on, got -1"),
     ],
 )
 def test_a_mistake_gets_one_sentence(
@@ -272,7 +272,7 @@ def test_the_live_table_fits_eighty_columns_and_shows_what_matters() -> None:
             table.evaluated(name, -12345.67 * seed, 0.123)
     table.advanced(990_000, 1_000_000, 36_000.0)
     console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115 (nothing is written)
-    console.print(table._table())
+    console.print(table.drawn(80))
     lines = console.export_text().rstrip().splitlines()
     assert len(lines) == 1 + 1 + 10
     assert all(len(line.rstrip()) <= 80 for line in lines)

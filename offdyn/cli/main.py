@@ -148,8 +148,8 @@ def evaluate(asked: argparse.Namespace) -> int:
     from ..envs import pairs
     from ..training.run_folder import RunFolder
 
+    returns = fresh_episodes(asked.run, asked.episodes, seed=asked.seed, domain=asked.domain)
     folder = RunFolder.open(asked.run)
-    returns = fresh_episodes(folder, asked.episodes, seed=asked.seed, domain=asked.domain)
     if asked.json:
         print(json.dumps({"run": folder.config.name, **{k: list(map(float, v)) for k, v in returns.items()}}))
         return DONE

@@ -139,6 +139,11 @@ class CohortFolder:
             self._lock = None
             raise OffdynError(f"{self.path}: another process is training here; wait for it or stop it first") from None
 
+    @property
+    def locked(self) -> bool:
+        """Whether this process is training here."""
+        return self._lock is not None
+
     def unlock(self) -> None:
         with suppress(OSError):  # no manifest will name that file
             self._finish_writing()

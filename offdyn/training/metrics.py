@@ -8,6 +8,7 @@ import numpy as np
 
 from ..envs import pairs
 from . import cohort_state
+from .callbacks import Evaluated
 from .cohort import Cohort
 from .evaluation import Evaluation
 from .evaluator import Evaluator
@@ -44,6 +45,7 @@ class Measurements:
         self.evaluated_at: int | None = None  # clock of the newest line of the curve
         self.returns_shown = 0  # of the cohort's target returns, those that a line of the curve has told
         self.evaluation_steps = np.zeros(lanes, np.int64)  # in custom targets
+        self.news: list[Evaluated] = []  # that nobody took yet
 
     def close(self) -> None:
         self.pool.shutdown()
@@ -117,10 +119,17 @@ class Measurements:
             "penalty_mean": notes.get("reward penalty", 0.0),
             "wall_seconds": round(wall, 3),
         }
-        folder.append_curve(line | {name.replace(" ", "_"): value for name, value in notes.items()})
+        whole = line | {name.replace(" ", "_"): value for name, value in notes.items()}
+        folder.append_curve(whole)
         folder.append_metrics(clock, {k: v for k, v in line.items() if k.endswith(("mean", "std", "normalised"))})
         if mean is not None:
             self.progress.evaluated(folder.config.name, mean, line["penalty_mean"])
+        self.news.append(Evaluated(folder.path, counts[1], mean, line["source_return_mean"], whole))
+
+    def take_news(self) -> list[Evaluated]:
+        """Evaluations recorded since the last call."""
+        taken, self.news = self.news, []
+        return taken
 
     def evaluate_final(self) -> Evaluation:
         """Fresh episodes of the final policies."""

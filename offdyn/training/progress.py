@@ -1,8 +1,9 @@
-"""What a person sees of a training: a live table of all lanes, or plain lines where there is no terminal.
+"""What a person sees of a training: a live table of all lanes in a terminal or a notebook, plain lines elsewhere.
 
 A terminal that has closed, or a log that cannot grow, ends no training.
 """
 
+import io
 import re
 import sys
 import time
@@ -97,22 +98,17 @@ class Lines:
     def close(self) -> None: ...
 
 
-class LiveTable:
-    """A table of all runs that redraws itself."""
+class Table:
+    """The newest of all runs, to be drawn again and again; how, its kinds say."""
 
     def __init__(self, details: bool = False) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         self.details, self.pace = details, _Pace()
         self.clock, self.total, self.wall = 0, 0, 0.0
         self.newest: dict[str, tuple[float, float | None]] = {}
-        self.live = Live(console=Console(stderr=True), get_renderable=self._table, refresh_per_second=2)
-        self.live.start()
 
-    def _table(self) -> Any:
+    def drawn(self, width: int) -> Any:
         from rich.console import Group
-        from rich.table import Table
+        from rich.table import Table as Grid
         from rich.text import Text
 
         if not self.total:
@@ -120,19 +116,14 @@ class LiveTable:
         title = Text(self.pace.describe(self.clock, self.total, self.wall))
         if not self.newest:
             return title
-        shared, names = short_names(list(self.newest), self.live.console.width - 26)
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        shared, names = short_names(list(self.newest), width - 26)
+        table = Grid(box=None, pad_edge=False, header_style="bold")
         table.add_column(Text(shared), no_wrap=True)
         table.add_column("target return", justify="right", no_wrap=True)
         table.add_column("penalty", justify="right", no_wrap=True)
         for name, (target_return, penalty) in zip(names, self.newest.values(), strict=True):
             table.add_row(Text(name), f"{target_return:.1f}", "" if penalty is None else f"{penalty:.3f}")
         return Group(title, table)
-
-    def say(self, text: str, detail: bool = False) -> None:
-        if self.details or not detail:
-            with suppress(OSError):
-                self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def evaluated(self, run: str, target_return: float, penalty: float | None) -> None:
         self.newest[run] = target_return, penalty
@@ -141,9 +132,65 @@ class LiveTable:
         self.pace.update(clock)
         self.clock, self.total, self.wall = clock, total, wall
 
+
+class LiveTable(Table):
+    """In a terminal: redraws itself."""
+
+    def __init__(self, details: bool = False) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__(details)
+        console = Console(stderr=True)
+        self.live = Live(console=console, get_renderable=lambda: self.drawn(console.width), refresh_per_second=2)
+        self.live.start()
+
+    def say(self, text: str, detail: bool = False) -> None:
+        if self.details or not detail:
+            with suppress(OSError):
+                self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     def close(self) -> None:
         with suppress(OSError):
             self.live.stop()
+
+
+class NotebookTable(Table):
+    """In a Jupyter notebook: one output that is replaced; needs no widgets."""
+
+    EVERY = 1.0  # seconds between two drawings
+    WIDTH = 100
+
+    def __init__(self, details: bool = False) -> None:
+        super().__init__(details)
+        self.shown: Any = None  # the handle of the output
+        self.at = 0.0
+
+    def say(self, text: str, detail: bool = False) -> None:
+        if self.details or not detail:
+            print(text, flush=True)
+
+    def advanced(self, clock: int, total: int, wall: float) -> None:
+        super().advanced(clock, total, wall)
+        if clock == total or time.perf_counter() - self.at > self.EVERY:
+            self._show()
+
+    def close(self) -> None:
+        if self.total:
+            self._show()
+
+    def _show(self) -> None:
+        from IPython.display import display
+        from rich.console import Console
+
+        self.at = time.perf_counter()
+        text = io.StringIO()
+        Console(file=text, width=self.WIDTH, force_jupyter=False).print(self.drawn(self.WIDTH))
+        drawn = {"text/plain": text.getvalue()}
+        if self.shown is None:
+            self.shown = display(drawn, raw=True, display_id=True)
+        else:
+            self.shown.update(drawn, raw=True)
 
 
 def short_names(runs: list[str], width: int) -> tuple[str, list[str]]:
@@ -166,10 +213,25 @@ def _fit(text: str, width: int) -> str:
 
 
 def for_people(details: bool = False) -> Progress:
-    """The live table in a terminal, plain lines elsewhere."""
+    """The live table in a terminal or a notebook, plain lines elsewhere."""
+    if in_notebook():
+        return NotebookTable(details)
     if sys.stderr.isatty():
         try:
             return LiveTable(details)
         except ImportError:
             pass
     return Lines(details)
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this: it has imported both, and a terminal's IPython only one of them."""
+    return "ipykernel" in sys.modules and sys.modules["IPython"].get_ipython() is not None
+
+
+def chosen(wanted: Progress | bool | None) -> Progress:
+    """What a user of Python asked for: a display or none; None: one where somebody looks at it."""
+    if isinstance(wanted, bool) or wanted is None:
+        shown = wanted or (wanted is None and (in_notebook() or sys.stderr.isatty()))
+        return for_people() if shown else Quiet()
+    return wanted

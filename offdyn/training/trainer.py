@@ -15,6 +15,7 @@ from .._util.cores import default_threads
 from .._util.errors import OffdynError
 from ..envs.custom import EnvironmentFailed
 from . import cohort_state, custom_target, hardware, provenance, source_data, start_from, wandb
+from .callbacks import CallbackFailed, Callbacks
 from .checkpoint import CohortFolder
 from .cohort import Cohort
 from .config import RunConfig, group, methods_of, to_yaml
@@ -42,10 +43,16 @@ class Trainer:
     """One cohort from where it is to its end."""
 
     def __init__(
-        self, folders: list[RunFolder], cohort: CohortFolder, threads: int, progress: Progress, stop: Stop
+        self,
+        folders: list[RunFolder],
+        cohort: CohortFolder,
+        threads: int,
+        progress: Progress,
+        stop: Stop,
+        callbacks: Callbacks,
     ) -> None:
         self.folders, self.disk, self.threads = folders, cohort, threads
-        self.progress, self.stop = progress, stop
+        self.progress, self.stop, self.callbacks = progress, stop, callbacks
         self.wall_before, self.started = 0.0, time.perf_counter()
         self.runs = [folder.config for folder in folders]
         self.cohort = Cohort(self.runs, threads)
@@ -75,14 +82,21 @@ class Trainer:
                     self._tick()
                 self.progress.advanced(cohort.clock, plan.length, self.wall)
                 if self.stop.wanted:
-                    self._checkpoint()
-                    self._write_provenance("stopped")
-                    self._publish()
+                    self._save_and_leave()
+                    self._call_back(saved=True)
                     raise Stopped
-                if cohort.clock % plan.checkpoint_interval == 0 and cohort.clock < plan.length:
+                if saves := cohort.clock % plan.checkpoint_interval == 0 and cohort.clock < plan.length:
                     self._checkpoint()
+                self._call_back(saves)
             self._finish()
             self._publish()
+            self._call_back(saved=True)
+        except CallbackFailed as failure:
+            if self.disk.locked:  # not where all is done
+                self._save_and_leave()
+                advice = f"saved at step {cohort.clock}: mend it, then resume {self.disk.path.parent.parent}"
+                raise CallbackFailed(f"{failure}; {advice}") from failure.__cause__
+            raise
         except EnvironmentFailed as failure:
             self._save_after(failure)
             raise Stopped(str(failure)) from failure
@@ -116,10 +130,20 @@ class Trainer:
         """All that was done before an environment failed is kept, and so is what it had done in the same tick."""
         with contextlib.suppress(EnvironmentFailed):  # the evaluation under way may have met the same trouble
             self.measured.collect()
+        self._save_and_leave()
+        self.progress.say(f"{failure}. Nothing that was done before is lost; see to it, then resume")
+
+    def _save_and_leave(self) -> None:
         self._checkpoint()
         self._write_provenance("stopped")
         self._publish()
-        self.progress.say(f"{failure}. Nothing that was done before is lost; see to it, then resume")
+
+    def _call_back(self, saved: bool) -> None:
+        """Tell the user's functions what is new; here a failure of theirs leaves nothing half done."""
+        for news in self.measured.take_news():
+            self.callbacks.call("on_evaluation", news)
+        for lane in np.flatnonzero(self.cohort.alive) if saved else ():
+            self.callbacks.call("on_checkpoint", self.folders[lane].path, self.cohort.target_rows)
 
     def _publish(self) -> None:
         for log in self.logs:
@@ -237,6 +261,7 @@ def start(
     keep_replay: bool = False,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
     """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
     start_from.check(runs, out)
@@ -250,7 +275,7 @@ def start(
     for members in cohorts:
         check_memory(members)
     trainers = _create_folders(cohorts, out, keep_replay)
-    return _train_all(trainers, threads, progress or Quiet(), stop or Stop())
+    return _train_all(trainers, threads, progress or Quiet(), stop or Stop(), callbacks)
 
 
 def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
@@ -299,13 +324,18 @@ def _folders(cohorts: list[list[RunConfig]], out: Path) -> list[Path]:
 
 
 def resume(
-    out: Path, *, threads: int | None = None, progress: Progress | None = None, stop: Stop | None = None
+    out: Path,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
     """Continue every unfinished cohort of a folder where its last checkpoint was."""
     found = sorted((out / COHORTS).glob("*/cohort.json"))
     if not found:
         raise OffdynError(f"{out}: nothing to resume there (no {COHORTS}/*/cohort.json); name the --out of a training")
-    return _train_all(_unfinished(found, out), threads, progress or Quiet(), stop or Stop())
+    return _train_all(_unfinished(found, out), threads, progress or Quiet(), stop or Stop(), callbacks)
 
 
 def complete(
@@ -349,16 +379,21 @@ def _unfinished(found: Sequence[Path], out: Path) -> list[tuple[list[RunFolder],
 
 
 def _train_all(
-    trainers: list[tuple[list[RunFolder], CohortFolder]], threads: int | None, progress: Progress, stop: Stop
+    trainers: list[tuple[list[RunFolder], CohortFolder]],
+    threads: int | None,
+    progress: Progress,
+    stop: Stop,
+    callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
     done = []
+    threads = threads or default_threads(hardware.beside_a_gpu())
     keep_programs(progress)
     try:
         for number, (folders, cohort) in enumerate(trainers, start=1):
             methods = methods_of(folder.config for folder in folders)
             runs = f"{len(folders)} runs of {methods}{hardware.describe(len(folders))}"
             progress.say(f"cohort {number} of {len(trainers)}: {runs}")
-            Trainer(folders, cohort, threads or default_threads(hardware.beside_a_gpu()), progress, stop).run()
+            Trainer(folders, cohort, threads, progress, stop, callbacks or Callbacks()).run()
             done += folders
     finally:
         for _, cohort in trainers:
