@@ -138,8 +138,11 @@ def tiny(method: str, width: int = 8) -> dict[str, Any]:
     return small | {name: value for name, value in other.items() if name in names}
 
 
-def short_run(world: World, method: str = "par", preset: str = "paper", seed: int = 0, **settings: Any) -> RunConfig:
+def short_run(
+    world: World, method: str = "par", preset: str | None = None, seed: int = 0, **settings: Any
+) -> RunConfig:
     """A run with tiny networks and batches, 4000 source steps long unless told."""
     brief = {"source_steps": 4000, "eval_interval": 4000, "log_interval": 4000, "checkpoint_interval": 4000}
     chosen = tiny(method) | brief | {"batch_size": 32, "minimum_rows": 32} | settings
+    preset = preset or ("paper" if "paper" in METHODS[method].presets else None)
     return build(world, method, preset, seed, chosen)[0]

@@ -108,6 +108,9 @@ def check(config: "RunConfig") -> None:
     need(
         not sac.critic_layer_norm or sac.backbone == "classic", "critic_layer_norm", "false: it is an option of classic"
     )
+    if plan.padded:
+        need(isinstance(config.task, Task), "padded", "false: only robots are padded")
+        need(config.recipe.method.pads, "padded", f"false: {config.method} needs each robot's own size")
     actor_network(sac, config.spec), critic_network(sac, config.spec)  # which say what widths they cannot have
     need(
         plan.updates_per_target_step is None or plan.updates_per_target_step >= 1,
@@ -126,8 +129,6 @@ def check(config: "RunConfig") -> None:
     need(recorded, "target_log", "none: it records a custom --target; --keep-replay keeps rows of a task")
     offline = plan.source_data is not None
     if plan.padded:
-        need(isinstance(config.task, Task), "padded", "false: only robots are padded")
-        need(config.recipe.method.pads, "padded", f"false: {config.method} needs each robot's own size")
         plain = not offline and not values.get("cloning", False)
         need(plain, "padded", "false: with a dataset each robot has a program of its own")
     if isinstance(config.task, OwnPair) and plan.collects in ("both", "source"):

@@ -9,10 +9,12 @@ import pytest
 from offdyn.training import learner
 
 
-@pytest.fixture(scope="package", autouse=True)
+made: dict[Any, Any] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
 def made_once(shared_programs: None) -> Iterator[None]:
     """Cohorts of one shape share their programs, which hold no state; programs this small need no optimising."""
-    made: dict[Any, Any] = {}
     programs = learner.Programs
 
     def remembered(method: Any, *rest: Any, **named: Any) -> Any:

@@ -17,7 +17,7 @@ pages = importlib.import_module("tests.docs.pages")
 DOCS = Path(__file__).parents[2] / "docs"
 FILE = "# pendulums.py\n"
 LESS = {
-    "source_steps": 200,
+    "target_steps": 20,
     "eval_interval": 100,
     "log_interval": 100,
     "checkpoint_interval": 100,

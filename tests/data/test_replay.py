@@ -10,7 +10,8 @@ from offdyn.data.replay import Moments, Replay, no_moments, unpack
 from offdyn.data.transition import pack, row_width
 from offdyn.envs.domain import Rows
 from offdyn.training import cohort_state
-from offdyn.training.cohort import Cohort, capacities
+from offdyn.training.cohort import Cohort
+from offdyn.training.hardware import capacities
 from offdyn.training.policies import Policy
 from offdyn.training.run_folder import RunFolder
 
@@ -128,7 +129,7 @@ def test_a_cohorts_moments_are_those_of_all_rows_it_ever_stored(cohort, stored):
 def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_path):
     seen = np.random.default_rng(5).normal((50.0, -3.0), (10.0, 0.1), (LANES, BODIES, 2)).astype(np.float32)
     source, target, _ = cohort.learner.programs.act(
-        cohort.learner.keys, cohort.learner.lanes, seen, seen[:, :1], np.int32(7)
+        cohort.learner.keys, cohort.learner.lanes, seen, seen[:, :1], np.int32(7), np.zeros(LANES, np.int32)
     )
     policies = cohort_state.policies(cohort)
     for lane, run in enumerate(cohort.runs):

@@ -65,8 +65,9 @@ def small(method: str) -> dict[str, Any]:
     return BRIEF | SMALL_NETWORKS | own
 
 
-def run(method: str = "par", seed: int = 0, world: Any = PUSH, preset: str = "paper", **settings: Any) -> RunConfig:
+def run(method: str = "par", seed: int = 0, world: Any = PUSH, preset: str | None = None, **settings: Any) -> RunConfig:
     """A short run with tiny networks."""
+    preset = preset or ("paper" if "paper" in recipe(method).method.presets else None)
     return build(world, method, preset, seed, small(method) | settings)[0]
 
 

@@ -123,7 +123,7 @@ def test_an_action_that_is_no_number_stops_its_run_alone(
 
         def act_badly_once(*seen: Any) -> tuple[Any, Any, Any]:
             source, target, fault = act(*seen)
-            return source.at[1, 2, 0].set(jnp.nan) if seen[-1] == 100 else source, target, fault
+            return source.at[1, 2, 0].set(jnp.nan) if seen[4] == 100 else source, target, fault
 
         cohort.learner.programs.act = act_badly_once
 
