@@ -8,7 +8,6 @@ import pytest
 
 from offdyn.training import learner
 
-
 made: dict[Any, Any] = {}
 
 

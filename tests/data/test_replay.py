@@ -12,6 +12,7 @@ from offdyn.envs.domain import Rows
 from offdyn.training import cohort_state
 from offdyn.training.cohort import Cohort
 from offdyn.training.hardware import capacities
+from offdyn.training.metrics import write_policy
 from offdyn.training.policies import Policy
 from offdyn.training.run_folder import RunFolder
 
@@ -142,7 +143,7 @@ def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_pat
             np.testing.assert_allclose(actions, expected, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(target[lane], expected[:1], rtol=1e-3, atol=1e-4)
         folder = RunFolder.create(tmp_path, run)
-        folder.write_policy(policies.lane(lane).arrays())
+        write_policy(folder, policies, lane)
         exported = Policy(folder.path / "policy.safetensors")
         np.testing.assert_allclose(exported(seen[lane]), expected, rtol=1e-3, atol=1e-4)
 
