@@ -8,6 +8,7 @@ from typing import Any
 
 from .._util.errors import OffdynError
 from ..training.signals import stop_on_signals
+from .parser import COUNT, SEED, THREADS
 
 DONE, STOPPED, INTERRUPTED = 0, 75, 130
 
@@ -17,9 +18,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
                          "-medium-expert, or -all of these")  # fmt: skip
     command.add_argument("--out", type=Path, metavar="DIR", help="default: $OFFDYN_DATA, else data")
     command.add_argument(
-        "--steps", type=int, metavar="N", help="rows; default 1000000, of medium-replay its own number"
+        "--steps", type=COUNT, metavar="N", help="rows; default 1000000, of medium-replay its own number"
     )
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="of starts and actions; default 0")
+    command.add_argument("--seed", type=SEED, default=0, metavar="N", help="of starts and actions; default 0")
     command.add_argument("--behaviours", type=Path, metavar="DIR", help="policies to use in place of the shipped ones")
     command.add_argument("--policy", type=Path, metavar="RUN|FILE", help="collect with any policy, as --name")
     command.add_argument("--name", metavar="NAME", help="of the dataset that --policy makes")
@@ -27,14 +28,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     training = command.add_argument_group("training the policies first")
     training.add_argument("--train", type=Path, metavar="DIR", help="train and pick; again: go on where it was")
     training.add_argument("--robots", nargs="+", metavar="R", help="default: all four")
-    training.add_argument("--seeds", nargs="+", type=int, default=[0], metavar="N", help="the best one is picked from")
+    training.add_argument("--seeds", nargs="+", type=SEED, default=[0], metavar="N", help="the best one is picked from")
     training.add_argument("--source-steps", metavar="N", help="default 1000000")
     training.add_argument("--medium", nargs="+", default=[], metavar="R=RETURN", help="the medium level of a robot")
     training.add_argument("--unfinished", action="store_true", help="do not train: pick from what is there")
     training.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting"
     )
-    command.add_argument("--threads", type=int, metavar="N", help="for the physics; changes no result")
+    command.add_argument("--threads", type=THREADS, metavar="N", help="for the physics; changes no result")
     command.add_argument("-v", "--verbose", action="store_true", help="details")
 
 
@@ -59,10 +60,6 @@ def _check(asked: argparse.Namespace) -> None:
         raise OffdynError("collect what? Say a NAME such as hopper-medium, or --policy RUN --name NAME, or --train DIR")
     if (asked.policy is None) != (asked.name is None) or (asked.task is not None and asked.policy is None):
         raise OffdynError("--policy RUN|FILE and --name NAME belong together, and --task T goes with them")
-    for name, least in (("steps", 1), ("threads", 1), ("seed", 0)):
-        value = getattr(asked, name)
-        if value is not None and value < least:
-            raise OffdynError(f"--{name}: expected at least {least}, got {value}")
 
 
 def _collect(asked: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """The command line: its parser, the short commands (list, evaluate, check, report) and the way to all others.
 
-Exit codes: 0 done, 1 a run or a check failed, 2 a mistake in what was asked for, 75 stopped and saved (resume
-continues).
+Exit codes: 0 done, 1 a run or a check failed, 2 a mistake in what was asked for, 70 an error that nobody foresaw, 75
+stopped and saved (resume continues).
 """
 
 import argparse
@@ -12,22 +12,14 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from .. import __version__
 from .._util.errors import OffdynError
-from . import bench, collect, export, study, train, tune, video
+from . import bench, collect, crash, export, study, train, tune, video
+from .parser import COUNT, MISTAKE, SEED, Parser
 
-DONE, FAILED, MISTAKE = 0, 1, 2
+DONE, FAILED = 0, 1
 LEARNING = ("train", "resume", "collect", "tune", "bench")
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}; `{self.prog} --help` shows what can be asked for", file=sys.stderr)
-        sys.exit(MISTAKE)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,8 +37,8 @@ def parser() -> argparse.ArgumentParser:
 
     evaluate = commands.add_parser("evaluate", help="fresh episodes of a trained policy")
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
-    evaluate.add_argument("--episodes", type=int, default=50, metavar="N", help="in each domain; default 50")
-    evaluate.add_argument("--seed", type=int, default=1_000_000, metavar="N", help="of the episodes' starts")
+    evaluate.add_argument("--episodes", type=COUNT, default=50, metavar="N", help="in each domain; default 50")
+    evaluate.add_argument("--seed", type=SEED, default=1_000_000, metavar="N", help="of the episodes' starts")
     side = "whose side of a policy that was told its domain: target (default), source"
     evaluate.add_argument("--domain", choices=("target", "source"), default="target", help=side)
     evaluate.add_argument("--json", action="store_true", help="all returns as one object")
@@ -71,8 +63,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; a user's mistake is a sentence, not a traceback."""
-    asked = parser().parse_args(arguments)
+    """Run a command; a mistake is a sentence, and so is a crash, whose traceback goes into a file."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        asked = parser().parse_args(arguments)
+    except SystemExit as ended:  # of --help, --version or a mistake
+        return int(ended.code or DONE)
     commands = {"list": list_all, "evaluate": evaluate, "check": check, "report": report}
     commands |= {"train": train.train, "resume": train.resume, "tune": tune.run}
     commands |= {"collect": collect.run, "study": study.run, "bench": bench.run}
@@ -92,6 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("offdyn: interrupted before anything was trained", file=sys.stderr)
         return 130
+    except OSError as error:
+        if error.filename is None:
+            return crash.report(error, arguments)
+        print(f"offdyn: {error.filename}: {error.strerror}", file=sys.stderr)
+        return MISTAKE
+    except (Exception, SystemExit) as error:
+        return crash.report(error, arguments)
 
 
 def list_all(asked: argparse.Namespace) -> int:

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._util.errors import OffdynError
 from ..training.signals import stop_on_signals
+from .parser import COUNT, SEED, THREADS, whole
 
 if TYPE_CHECKING:
     from ..studies.run import Wanted
@@ -24,18 +24,22 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action.add_argument("--out", type=Path, metavar="DIR", help="default runs/NAME, at a scale runs/NAME-SCALE")
         action.add_argument("--scale", type=float, default=1.0, metavar="S", help="of all lengths, such as 0.01")
         action.add_argument("--quick", action="store_true", help="few and short evaluations: to see that it runs")
-        action.add_argument("--seeds", nargs="+", type=int, metavar="N", help="in place of the study's own")
+        action.add_argument("--seeds", nargs="+", type=SEED, metavar="N", help="in place of the study's own")
         action.add_argument("--only", nargs="+", default=[], metavar="NAME", help="tasks, robots, methods, qualities")
-        action.add_argument("--lanes", type=int, metavar="N", help="the most runs in one job; default: all that fit it")
-        action.add_argument("--threads", type=int, metavar="N", help="per job, for the physics; changes no result")
+        action.add_argument(
+            "--lanes", type=COUNT, metavar="N", help="most runs in one job; default: all that fit it"
+        )
+        action.add_argument("--threads", type=THREADS, metavar="N", help="per job, for the physics; changes no result")
     plan.add_argument("--no-time", action="store_true", help="do not measure how long it takes")
     run.add_argument("--backend", default="local", metavar="B", help="local (default), ray, submitit")
-    run.add_argument("--workers", type=int, metavar="N", help="local: jobs at once; default 4 on a GPU, else 1")
+    run.add_argument("--workers", type=COUNT, metavar="N", help="local: jobs at once; default 4 on a GPU, else 1")
     run.add_argument("--address", metavar="A", help="ray: of the cluster to join; default: one of this machine")
-    run.add_argument("--cpus", type=int, metavar="N", help="ray, submitit: per job")
+    run.add_argument("--cpus", type=COUNT, metavar="N", help="ray, submitit: per job")
     run.add_argument("--gpus", type=float, metavar="N", help="ray, submitit: per job")
-    run.add_argument("--retries", type=int, default=2, metavar="N", help="ray, submitit: when a machine is lost")
-    run.add_argument("--minutes", type=int, default=24 * 60, metavar="N", help="submitit: per job; default a day")
+    run.add_argument(
+        "--retries", type=whole(0, 1000), default=2, metavar="N", help="ray, submitit: after a lost machine"
+    )
+    run.add_argument("--minutes", type=COUNT, default=24 * 60, metavar="N", help="submitit: per job; default a day")
     run.add_argument("--partition", metavar="P", help="submitit: of Slurm")
 
 
@@ -88,8 +92,6 @@ def _asked_for(asked: argparse.Namespace) -> tuple[Any, "Wanted", Path]:
     from ..studies.run import Wanted, default_folder
     from ..studies.study import load
 
-    if asked.threads is not None and asked.threads < 1:
-        raise OffdynError(f"--threads: expected at least 1, got {asked.threads}")
     study = load(asked.study)
     seeds = None if asked.seeds is None else tuple(dict.fromkeys(asked.seeds))
     wanted = Wanted(seeds, tuple(asked.only), asked.scale, asked.quick, asked.threads, asked.lanes)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._util.errors import OffdynError
 from ..training.signals import stop_on_signals
+from .parser import SEED, THREADS
 
 DONE, FAILED, STOPPED = 0, 1, 75
 
@@ -22,7 +23,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
     train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
     train.add_argument("--preset", metavar="P", help="of `offdyn list`; default: the method's first")
-    train.add_argument("--seeds", nargs="+", type=int, metavar="N", help="default 0")
+    train.add_argument("--seeds", nargs="+", type=SEED, metavar="N", help="default 0")
     train.add_argument("--out", type=Path, help="folder for the runs; default runs")
     train.add_argument("--backbone", metavar="B", help="classic, simba or ensemble: what the method stands on")
     train.add_argument("--domain-input", metavar="D", help="actor and critics see the domain: none, flag, embedding")
@@ -53,7 +54,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
 
     resume.add_argument("out", type=Path, metavar="DIR", help="the --out of an earlier training")
     for command in (train, resume):
-        command.add_argument("--threads", type=int, metavar="N", help="for the physics; changes no result")
+        command.add_argument("--threads", type=THREADS, metavar="N", help="for the physics; changes no result")
         command.add_argument("-v", "--verbose", action="store_true", help="details")
 
 
@@ -122,7 +123,7 @@ def _until_done_or_stopped(
     try:
         for text in notices:
             progress.say(text)
-        return train_in(out=out, threads=_threads(asked), progress=progress, stop=stop)
+        return train_in(out=out, threads=asked.threads, progress=progress, stop=stop)
     except training.Stopped:
         progress.close()
         print(f"stopped and saved; continue with: offdyn resume {out}", file=sys.stderr)
@@ -144,12 +145,6 @@ def _switch(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise OffdynError(f"{name}: expected true or false, got {value!r}")
     return value
-
-
-def _threads(asked: argparse.Namespace) -> int | None:
-    if asked.threads is not None and asked.threads < 1:
-        raise OffdynError(f"--threads: expected at least 1, got {asked.threads}")
-    return asked.threads
 
 
 def _print_results(folders: Sequence[Any]) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..training.signals import stop_on_signals
 from .collect import _pair
+from .parser import COUNT, SEED, THREADS
 
 DONE, FAILED, STOPPED = 0, 1, 75
 
@@ -18,17 +19,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--search", nargs="+", required=True, metavar="NAME=LOW:HIGH[:log]", help="such as penalty=0.01:5:log"
     )
     command.add_argument(
-        "--budget-target-steps", type=int, required=True, metavar="N", help="that all trials together may use"
+        "--budget-target-steps", type=COUNT, required=True, metavar="N", help="that all trials together may use"
     )
-    command.add_argument("--trials", type=int, default=16, metavar="N", help="default 16")
-    command.add_argument("--rounds", type=int, default=1, metavar="N", help="later ones learn from earlier; default 1")
-    command.add_argument("--seeds", nargs="+", type=int, default=[0], metavar="N", help="of each trial; default 0")
-    command.add_argument("--search-seed", type=int, default=0, metavar="N", help="of the search itself; default 0")
+    command.add_argument("--trials", type=COUNT, default=16, metavar="N", help="default 16")
+    command.add_argument(
+        "--rounds", type=COUNT, default=1, metavar="N", help="later learn from earlier; default 1"
+    )
+    command.add_argument("--seeds", nargs="+", type=SEED, default=[0], metavar="N", help="of each trial; default 0")
+    command.add_argument("--search-seed", type=SEED, default=0, metavar="N", help="of the search itself; default 0")
     command.add_argument("--out", type=Path, default=Path("runs/tune"), metavar="DIR", help="default runs/tune")
     command.add_argument(
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting"
     )
-    command.add_argument("--threads", type=int, metavar="N", help="for the physics; changes no result")
+    command.add_argument("--threads", type=THREADS, metavar="N", help="for the physics; changes no result")
     command.add_argument("-v", "--verbose", action="store_true", help="details")
 
 

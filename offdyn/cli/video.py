@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .._util.errors import OffdynError
+from .parser import COUNT, SEED
 
 DONE, INTERRUPTED = 0, 130
 
@@ -12,19 +12,15 @@ DONE, INTERRUPTED = 0, 130
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     command.add_argument("--out", type=Path, required=True, metavar="FILE", help="FILE.mp4 or FILE.gif; is replaced")
-    command.add_argument("--episodes", type=int, default=1, metavar="N", help="in each domain; default 1")
-    command.add_argument("--steps", type=int, metavar="N", help="of an episode at most; default: all of them")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="of the starts, the same in both; default 0")
+    command.add_argument("--episodes", type=COUNT, default=1, metavar="N", help="in each domain; default 1")
+    command.add_argument("--steps", type=COUNT, metavar="N", help="of an episode at most; default: all of them")
+    command.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the starts, the same in both; default 0")
 
 
 def run(asked: argparse.Namespace) -> int:
     """Film, and say how the episodes went."""
     from ..export.video.record import record
 
-    for name, least in (("episodes", 1), ("steps", 1), ("seed", 0)):
-        value = getattr(asked, name)
-        if value is not None and value < least:
-            raise OffdynError(f"--{name}: expected at least {least}, got {value}")
     try:
         outcomes = record(asked.run, asked.out, seed=asked.seed, episodes=asked.episodes, steps=asked.steps)
     except KeyboardInterrupt:

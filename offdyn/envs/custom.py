@@ -146,7 +146,7 @@ def make(reference: str, role: str) -> gymnasium.Env:
         env = factory_of(reference, role)()
     except OffdynError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentFailed(f"{role} {reference} cannot be made: {type(error).__name__}: {error}") from error
     if not isinstance(env, gymnasium.Env):
         raise OffdynError(f"{role} {reference}: expected it to return a gymnasium.Env, it gave {type(env).__name__}")
@@ -219,7 +219,7 @@ def _in_module(module: str, name: str, reference: str, role: str) -> Factory | N
         sys.path.append(here)  # as `python -m` has it
     try:
         found: Any = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OffdynError(
             f"{role} {reference}: module '{module}' cannot be imported from here ({type(error).__name__}: {error})"
         ) from error

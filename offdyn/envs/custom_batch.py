@@ -234,7 +234,7 @@ def _words(where: str) -> Iterator[None]:
         yield
     except OffdynError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentFailed(f"{where}: {type(error).__name__}: {error}") from error
 
 

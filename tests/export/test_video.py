@@ -263,9 +263,9 @@ def test_without_an_ffmpeg_program_a_gif_is_offered(jetpack: Path, tmp_path: Pat
     [
         (["--out", "a.avi"], "expected a file that ends in .mp4 or .gif"),
         (["--out", "no-such-folder/a.gif"], "its folder does not exist"),
-        (["--out", "a.gif", "--episodes", "0"], "--episodes: expected at least 1, got 0"),
-        (["--out", "a.gif", "--steps", "0"], "--steps: expected at least 1, got 0"),
-        (["--out", "a.gif", "--seed", "-1"], "--seed: expected at least 0, got -1"),
+        (["--out", "a.gif", "--episodes", "0"], "--episodes: expected a whole number from 1"),
+        (["--out", "a.gif", "--steps", "0"], "--steps: expected a whole number from 1"),
+        (["--out", "a.gif", "--seed", "-1"], "--seed: expected a whole number from 0"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_drawn(arguments, said: str, jetpack: Path, capsys) -> None:

@@ -376,7 +376,7 @@ def test_one_command_trains_a_robot_and_another_collects_with_it(
         ("", "collect what"),
         ("--policy x", "belong together"),
         ("hopper-random --task hopper", "belong together"),
-        ("hopper-random --steps 0", "--steps: expected at least 1"),
+        ("hopper-random --steps 0", "--steps: expected a whole number from 1"),
         ("hopper-medium-v2", "did you mean"),
         ("--train x --medium hopper", "expected ROBOT=RETURN"),
         ("--train x --medium hopper=high", "expected a number"),
