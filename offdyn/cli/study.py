@@ -26,9 +26,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action.add_argument("--quick", action="store_true", help="few and short evaluations: to see that it runs")
         action.add_argument("--seeds", nargs="+", type=SEED, metavar="N", help="in place of the study's own")
         action.add_argument("--only", nargs="+", default=[], metavar="NAME", help="tasks, robots, methods, qualities")
-        action.add_argument(
-            "--lanes", type=COUNT, metavar="N", help="most runs in one job; default: all that fit it"
-        )
+        action.add_argument("--lanes", type=COUNT, metavar="N", help="most runs in one job; default: all that fit it")
         action.add_argument("--threads", type=THREADS, metavar="N", help="per job, for the physics; changes no result")
     plan.add_argument("--no-time", action="store_true", help="do not measure how long it takes")
     run.add_argument("--backend", default="local", metavar="B", help="local (default), ray, submitit")

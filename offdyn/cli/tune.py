@@ -22,9 +22,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--budget-target-steps", type=COUNT, required=True, metavar="N", help="that all trials together may use"
     )
     command.add_argument("--trials", type=COUNT, default=16, metavar="N", help="default 16")
-    command.add_argument(
-        "--rounds", type=COUNT, default=1, metavar="N", help="later learn from earlier; default 1"
-    )
+    command.add_argument("--rounds", type=COUNT, default=1, metavar="N", help="later learn from earlier; default 1")
     command.add_argument("--seeds", nargs="+", type=SEED, default=[0], metavar="N", help="of each trial; default 0")
     command.add_argument("--search-seed", type=SEED, default=0, metavar="N", help="of the search itself; default 0")
     command.add_argument("--out", type=Path, default=Path("runs/tune"), metavar="DIR", help="default runs/tune")
