@@ -192,8 +192,11 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def today(settings: dict[str, Any], chosen: Iterable[str]) -> tuple[dict[str, Any], set[str]]:
-    """An older run's settings by the names they have now: lengths were once told in source steps."""
-    new, chosen = dict(settings), set(chosen)
+    """An older run's settings by the names they have now; lengths were once told in source steps."""
+    names = {"bodies": "source_envs", "minimum_rows": "learning_starts", "rows": "learns_from"}
+    names |= {"source_body": "source_dynamics"}
+    new = {names.get(name, name): value for name, value in settings.items()}
+    chosen = {names.get(name, name) for name in chosen}
     if new.get("start_from"):
         new["start_from"] = re.sub(r"seed-\d+", "seed-*", Path(str(new["start_from"])).name)
     if "target_interval" in new:

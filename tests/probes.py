@@ -114,7 +114,7 @@ def first_lanes(programs: Programs, runs: Sequence[RunConfig]) -> Lane:
 def programs_of(runs: Sequence[RunConfig], updates: int) -> tuple[Programs, Lane]:
     """Compiled programs of some runs of one cohort, and their lanes."""
     run = runs[0]
-    programs = Programs(run.recipe.method, run.task.spec, run.sac, run.hyper, run.schedule.rows, updates)
+    programs = Programs(run.recipe.method, run.task.spec, run.sac, run.hyper, run.schedule.learns_from, updates)
     return programs, first_lanes(programs, runs)
 
 
@@ -143,6 +143,6 @@ def short_run(
 ) -> RunConfig:
     """A run with tiny networks and batches, 4000 source steps long unless told."""
     brief = {"source_steps": 4000, "eval_interval": 4000, "log_interval": 4000, "checkpoint_interval": 4000}
-    chosen = tiny(method) | brief | {"batch_size": 32, "minimum_rows": 32} | settings
+    chosen = tiny(method) | brief | {"batch_size": 32, "learning_starts": 32} | settings
     preset = preset or ("paper" if "paper" in METHODS[method].presets else None)
     return build(world, method, preset, seed, chosen)[0]

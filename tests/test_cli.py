@@ -70,8 +70,8 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("train --task hopper-big-head --penalty -1", "penalty: expected 0 or more, got -1.0"),
         ("train --task hopper-big-head --penalty inf", "penalty: expected a number, got 'inf'"),
         (
-            "train --task hopper-big-head --bodies 3",
-            "bodies: expected a divisor of 10 (source_steps_per_target_step), got 3",
+            "train --task hopper-big-head --source-envs 3",
+            "source_envs: expected a divisor of 10 (source_steps_per_target_step), got 3",
         ),
         (
             "train --task hopper-big-head --source-steps 1005",
@@ -115,7 +115,7 @@ def test_a_mistake_gets_one_sentence(
         ("task: hopper-big-head\nkeep_replay: perhaps", "keep_replay: expected true or false, got 'perhaps'"),
         ("task: hopper-big-head\ntasks: 1", "no setting of method 'par' 'tasks'"),
         ("task: hopper-big-head\nactor_widths: [a]", "actor_widths: expected whole numbers"),
-        ("task: hopper-big-head\nbodies: [1]", "bodies: expected a whole number"),
+        ("task: hopper-big-head\nsource_envs: [1]", "source_envs: expected a whole number"),
     ],
 )
 def test_a_mistake_in_a_file_gets_one_sentence(

@@ -60,7 +60,7 @@ def test_a_method_a_backbone_and_a_pair_of_ones_own_train_by_their_names(tmp_pat
         dataclasses.replace(SIMBA, name="narrow", settings=SIMBA.settings | {"actor_widths": (8,)})
     )
     offdyn.register_env("poles", "Pendulum-v1", "Pendulum-v1", 50)
-    small = {"target_steps": 40, "minimum_rows": 10, "random_steps": 5, "eval_interval": 200}
+    small = {"target_steps": 40, "learning_starts": 10, "random_steps": 5, "eval_interval": 200}
     (run,) = offdyn.train(
         "poles",
         "doubled",

@@ -70,7 +70,7 @@ SIMBA = Backbone(
         "source_steps_per_target_step": 5,
         "updates_per_target_step": 5,
         "random_steps": 500,
-        "minimum_rows": 500,
+        "learning_starts": 500,
     },
 )
 
@@ -93,7 +93,7 @@ ENSEMBLE = Backbone(
         "entropy_per_action": -0.5,
         # Ours: RLPD has 5,000 of each, which here would be a twentieth of the target steps.
         "random_steps": 500,
-        "minimum_rows": 500,
+        "learning_starts": 500,
     },
 )
 

@@ -29,7 +29,7 @@ PAPER_PENALTY = {
 PENALTY_ELSEWHERE = 1.0
 # What the first release of DARC does otherwise, as far as it is a choice here.
 ORIGINAL = {
-    "rows": "source",
+    "learns_from": "source",
     "batch_size": 256,
     "classifier_batch": 256,
     "classifier_widths": (32,),
@@ -45,7 +45,7 @@ PENALTIES: dict[str, Any] = {
     "otherwise": {"penalty": PENALTY_ELSEWHERE},
 }
 # What Google's code, ODRL and the paper's printed loss have; `paper` learns from the rows of both domains.
-SOURCE_ONLY = {"rows": "source"}
+SOURCE_ONLY = {"learns_from": "source"}
 PRESETS = {
     "paper": Preset(**PENALTIES),
     "source-only": Preset(SOURCE_ONLY, **PENALTIES),

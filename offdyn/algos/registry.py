@@ -44,9 +44,9 @@ class Recipe:
     offline: bool = False  # learns from a dataset
 
 
-TARGET_ONLY = {"collects": "target", "rows": "target"}
-SOURCE_ONLY = {"collects": "source", "rows": "source"}
-DATASET_ONLY = {"collects": "none", "rows": "source"}
+TARGET_ONLY = {"collects": "target", "learns_from": "target"}
+SOURCE_ONLY = {"collects": "source", "learns_from": "source"}
+DATASET_ONLY = {"collects": "none", "learns_from": "source"}
 
 RECIPES: dict[str, Recipe] = {name: Recipe(method, method.summary) for name, method in METHODS.items()} | {
     "sac-tar": Recipe(SAC, "plain SAC in the target alone, one update per target step", TARGET_ONLY),

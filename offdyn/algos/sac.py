@@ -276,7 +276,7 @@ def update(
     target: Replay,
     *,
     method: "Method",
-    rows: str,
+    learns_from: str,
     sac: Sac,
     hyper: Any,
     spec: Spec,
@@ -285,7 +285,7 @@ def update(
 ) -> tuple[Agent, Any, "Notes"]:
     """One update of one lane: what the method trains on the side, then the agent.
 
-    `rows` says which replays feed critics and actor: both, source or target.
+    `learns_from` says which replays feed critics and actor: both, source or target.
     """
 
     def context(hook: str, agent: Agent = agent) -> Context:
@@ -294,12 +294,12 @@ def update(
     learned, notes = method.learn(source, target, context("learn"))
 
     batches = []
-    if rows != "target":
+    if learns_from != "target":
         drawn = source.sample(hook_key(key, "source rows"), sac.batch_size)
         corrected, more = method.correct(drawn, context("correct"))
         batches.append(drawn._replace(reward=corrected.reward, weight=corrected.weight))
         notes |= more
-    if rows != "source":
+    if learns_from != "source":
         batches.append(target.sample(hook_key(key, "target rows"), sac.batch_size))
     guarded = batches[0]  # the source's, where there are any
     agent, more = learn(

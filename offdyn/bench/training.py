@@ -58,7 +58,7 @@ def runs_of(robot: str, lanes: int, evaluation: Evaluation) -> list[RunConfig]:
     settings = {
         "target_steps": ROWS,  # the replays have the size of those of the update's benchmark: one program for both
         "replay_size": ROWS,
-        "minimum_rows": 10,
+        "learning_starts": 10,
         "eval_interval": evaluation.interval,
         "eval_episodes": evaluation.episodes,
         "eval_source_episodes": evaluation.source_episodes,

@@ -32,19 +32,19 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--updates-per-target-step", metavar="U", help="default: one per source step (classic)")
     train.add_argument("--source-steps", metavar="N", help="the length in source steps, in place of --target-steps")
     train.add_argument("--target-interval", metavar="F", help="older name of --source-steps-per-target-step")
-    train.add_argument("--bodies", metavar="N", help="source bodies per run; default 10, a divisor of F")
+    train.add_argument("--source-envs", "--bodies", metavar="N", help="per run; default 10, a divisor of F")
     train.add_argument("--eval-interval", metavar="N", help="source steps between evaluations; default 10000")
     train.add_argument("--eval-episodes", metavar="N", help="target episodes per evaluation; default 10; 0: none ever")
     train.add_argument("--target-mode", metavar="M", help="steps (default), or episodic: no updates inside an episode")
     train.add_argument("--target-log", metavar="DIR", help="write down every step of --target as it happens")
-    train.add_argument("--env-processes", metavar="P", help="bodies of --source in processes: on, off, auto (default)")
+    train.add_argument("--env-processes", metavar="P", help="each --source in a process: on, off, auto (default)")
     train.add_argument("--checkpoint-interval", metavar="N", help="source steps; default 50000")
     train.add_argument("--source-data", metavar="D", help="a dataset, by name or file, in place of a live source")
     train.add_argument(
         "--start-from", metavar="RUN", help="continue from a run's networks; may name {seed} and {robot}"
     )
     several = "PAR's beta; several values are several runs; `preset 0`: each beside its ablation"
-    train.add_argument("--penalty", nargs="+", metavar="B", help=several)
+    train.add_argument("--penalty", "--beta", nargs="+", metavar="B", help=several)
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting")
     train.add_argument("--config", type=Path, metavar="FILE.yaml", help="the same names as keys; flags win over it")
     train.add_argument("--allow-no-shift", action="store_true", help="train although source and target are the same")
@@ -74,7 +74,7 @@ def train(asked: argparse.Namespace) -> int:
         "updates_per_target_step",
         "source_steps",
         "target_interval",
-        "bodies",
+        "source_envs",
         "eval_interval",
         "eval_episodes",
         "checkpoint_interval",

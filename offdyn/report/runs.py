@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from .._util.errors import OffdynError, check_format
-from ..training.schedule import Schedule, renamed
+from ..training.schedule import OLDER, Schedule, renamed
 from .folders import run_folders, standing_apart
 from .statistics import late_mean
 
@@ -183,7 +183,7 @@ def _config(path: Path) -> dict[str, Any]:
         "seed": int(read["seed"]),
         # A setting younger than the run was what its default says, as far as anyone can tell.
         "settings": _defaults(str(read["method"])) | settings,
-        "chosen": tuple(read["chosen"]),
+        "chosen": tuple(OLDER.get(name, name) for name in read["chosen"]),
     }
 
 

@@ -44,8 +44,8 @@ PENALTY = 2.0
 INTERVAL = 150  # source steps per target step
 SCHEDULE = {
     "source_steps_per_target_step": INTERVAL,
-    "bodies": 10,
-    "minimum_rows": 20,
+    "source_envs": 10,
+    "learning_starts": 20,
     "eval_episodes": 20,
     "eval_source_episodes": 2,
     "final_episodes": 50,

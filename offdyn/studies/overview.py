@@ -30,7 +30,7 @@ def describe(todo: Plan, *, measured: bool, threads: int | None = None) -> Itera
                 unknown.append(f"{job.id}: {error}")
                 shown = "?"
         memory = f"{replay_bytes(job.runs) / 2**30:.2f} GiB"
-        length = plan.length if plan.source_bodies else 0
+        length = plan.length if plan.source_env_count else 0
         budget = 0 if plan.tested_only else plan.target_budget
         yield f"{job.id:<{wide}}  {len(job.runs):>4}  {length:>12}  {budget:>12}  {memory:>13}  {shown:>9}"
     if measured:

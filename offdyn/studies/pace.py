@@ -65,7 +65,7 @@ def _short(run: RunConfig) -> RunConfig:
     schedule = dataclasses.replace(
         plan,
         target_steps=100 * plan.tick,
-        minimum_rows=1,
+        learning_starts=1,
         replay_size=ticks,
         eval_interval=ticks,
         log_interval=ticks,

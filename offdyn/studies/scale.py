@@ -15,7 +15,7 @@ from ..training.config import RunConfig
 from ..training.schedule import Schedule
 
 WATCHED = ("eval_interval", "log_interval", "checkpoint_interval")
-FIRST_ROWS = 10  # of a budget too small for minimum_rows, at most one in so many rows is gathered before learning
+FIRST = 10  # of a budget too small for learning_starts, at most one transition in so many comes before learning
 QUICK = {"eval_episodes": 2, "eval_source_episodes": 1, "final_episodes": 5}
 QUICK_EVALUATIONS = 5  # of a run
 
@@ -60,12 +60,12 @@ def _shorter(plan: Schedule, scale: float) -> dict[str, Any]:
     # Whole ticks, and whole intervals F where a run acts in the target: each target step has its source steps.
     each = plan.source_steps_per_target_step
     length = _whole_ticks(plan.source_steps * scale, max(plan.tick, each))
-    rows = length if plan.collects == "source" else length // each
-    minimum = min(plan.minimum_rows, max(1, rows // FIRST_ROWS))
-    bodies = max(plan.source_bodies, 1)
-    replay = max(_whole_ticks(plan.replay_size * scale, bodies), _whole_ticks(minimum + bodies, bodies))
+    transitions = length if plan.collects == "source" else length // each
+    minimum = min(plan.learning_starts, max(1, transitions // FIRST))
+    envs = max(plan.source_env_count, 1)
+    replay = max(_whole_ticks(plan.replay_size * scale, envs), _whole_ticks(minimum + envs, envs))
     times = {name: _whole_ticks(getattr(plan, name) * scale, plan.tick) for name in WATCHED}
-    return {"target_steps": length // each, "minimum_rows": minimum, "replay_size": replay, **times}
+    return {"target_steps": length // each, "learning_starts": minimum, "replay_size": replay, **times}
 
 
 def _whole_ticks(steps: float, tick: int) -> int:

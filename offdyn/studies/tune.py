@@ -18,7 +18,7 @@ from ..algos.sac import Sac
 from ..training.config import RunConfig, build, with_first_phases
 from ..training.progress import Progress, Quiet
 from ..training.run_folder import RunFolder
-from ..training.schedule import Schedule
+from ..training.schedule import ALSO, Schedule
 from ..training.trainer import Stop, Stopped
 from . import job as jobs
 from .backends import Order
@@ -78,7 +78,7 @@ class Search:
         parts = (Schedule, Sac, recipe(self.method).method.hyper)
         floats = {f.name for part in parts for f in dataclasses.fields(part) if f.type is float}
         for each in self.ranges:
-            if each.name not in floats:
+            if not {each.name, ALSO.get(each.name)} & floats:
                 raise unknown(f"scalar setting of method '{self.method}'", each.name, floats)
         for name, value in (("trials", self.trials), ("rounds", self.rounds), ("budget-target-steps", self.budget)):
             if value < 1:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .config import RunConfig
 
 COLLECTS = ("both", "source", "target", "none")
-ROWS = ("both", "source", "target")
-SOURCE_BODIES = ("stock", "shifted")
+DOMAINS = ("both", "source", "target")
+SOURCE_DYNAMICS = ("stock", "shifted")
 ACTOR_VALUES = ("min", "mean")
 TARGET_MODES = ("steps", "episodic")
 MAY_BE_NONE_AT_ALL = (
@@ -95,11 +95,11 @@ def check(config: "RunConfig") -> None:
     need(sac.precision in PRECISIONS, "precision", " or ".join(PRECISIONS))
     need(sac.domain_input in DOMAIN_INPUTS, "domain_input", " or ".join(DOMAIN_INPUTS))
     need(
-        sac.domain_input == "none" or plan.rows == "both",
+        sac.domain_input == "none" or plan.learns_from == "both",
         "domain_input",
         "none, where one domain alone is learned from",
     )
-    split = not sac.temperature_per_domain or (sac.tune_temperature and plan.rows == "both")
+    split = not sac.temperature_per_domain or (sac.tune_temperature and plan.learns_from == "both")
     need(split, "temperature_per_domain", "false, unless it is tuned on both domains")
     need(sac.critics >= (sac.backup_critics or 1), "backup_critics", f"at most critics ({sac.critics}), or none")
     need(sac.backup_critics is None or sac.backup_critics >= 1, "backup_critics", "at least 1, or none")
@@ -119,14 +119,14 @@ def check(config: "RunConfig") -> None:
     )
     need(values.get("encoder_activation", "elu") in ACTIVATIONS, "encoder_activation", " or ".join(ACTIVATIONS))
     need(plan.collects in COLLECTS, "collects", "both, source, target or none")
-    need(plan.rows in ROWS, "rows", "both, source or target")
-    need(plan.source_body in SOURCE_BODIES, "source_body", " or ".join(SOURCE_BODIES))
-    gap = plan.source_body == "stock" or (plan.collects == "source" and isinstance(config.task, Task))
-    need(gap, "source_body", "stock: only a run of a robot in its source alone (sac-src) can have it shifted")
+    need(plan.learns_from in DOMAINS, "learns_from", "both, source or target")
+    need(plan.source_dynamics in SOURCE_DYNAMICS, "source_dynamics", " or ".join(SOURCE_DYNAMICS))
+    gap = plan.source_dynamics == "stock" or (plan.collects == "source" and isinstance(config.task, Task))
+    need(gap, "source_dynamics", "stock: only a run of a robot in its source alone (sac-src) can have it shifted")
     need(plan.target_mode in TARGET_MODES, "target_mode", " or ".join(TARGET_MODES))
     need(plan.env_processes in PROCESSES, "env_processes", " or ".join(PROCESSES))
     recorded = plan.target_log is None or isinstance(config.task, OwnPair)
-    need(recorded, "target_log", "none: it records a custom --target; --keep-replay keeps rows of a task")
+    need(recorded, "target_log", "none: it records a custom --target; --keep-replay keeps the transitions of a task")
     offline = plan.source_data is not None
     if plan.padded:
         plain = not offline and not values.get("cloning", False)
@@ -135,29 +135,29 @@ def check(config: "RunConfig") -> None:
         config.task.reference("source")  # without one, it says so
     if offline:
         need(plan.collects in ("target", "none"), "collects", "target or none: the source is a dataset")
-        need(plan.rows != "target", "rows", "both or source: rows of the dataset, too")
+        need(plan.learns_from != "target", "learns_from", "both or source: the dataset's, too")
     has = {"source": plan.collects in ("both", "source") or offline, "target": plan.acts_in_target}
-    fed = all(has.values()) if plan.rows == "both" else has[plan.rows]
-    need(fed, "rows", f"rows that the run collects (it collects {plan.collects})")
+    fed = all(has.values()) if plan.learns_from == "both" else has[plan.learns_from]
+    need(fed, "learns_from", f"what the run collects (it collects {plan.collects})")
     if config.recipe.method.compares_domains:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
     if plan.collects == "both":
-        bodies = plan.source_bodies
+        bodies = plan.source_env_count
         each = plan.source_steps_per_target_step
-        need(bodies >= 1 and each % bodies == 0, "bodies", f"a divisor of {each} (source_steps_per_target_step)")
+        need(bodies >= 1 and each % bodies == 0, "source_envs", f"a divisor of {each} (source_steps_per_target_step)")
     else:
-        need(plan.bodies is None or plan.bodies >= 1, "bodies", "at least 1")
+        need(plan.source_envs is None or plan.source_envs >= 1, "source_envs", "at least 1")
         each = plan.source_steps_per_target_step
         fair = plan.shares_updates or each % plan.tick == 0
-        need(fair, "bodies", f"a divisor of {each} (source_steps_per_target_step)")
+        need(fair, "source_envs", f"a divisor of {each} (source_steps_per_target_step)")
     for name in ("eval_interval", "log_interval", "checkpoint_interval"):
         nearest = max(plan.tick, round(values[name] / plan.tick) * plan.tick)
         need(values[name] % plan.tick == 0, name, f"a multiple of {plan.tick} (one tick), say {nearest}")
     shares = plan.source_steps % plan.tick == 0
     need(shares, "target_steps", f"whole ticks of {plan.tick} source steps, got {plan.source_steps} of them;")
     budget = plan.source_steps if plan.collects == "source" else plan.target_budget
-    enough = plan.collects == "none" or plan.minimum_rows < budget
-    need(enough, "minimum_rows", f"less than the {budget} rows the run can collect")
-    need(plan.replay_size >= plan.minimum_rows, "replay_size", f"at least minimum_rows ({plan.minimum_rows})")
-    if plan.source_bodies:
-        need(plan.replay_size % plan.source_bodies == 0, "replay_size", f"a multiple of {plan.source_bodies}")
+    enough = plan.collects == "none" or plan.learning_starts < budget
+    need(enough, "learning_starts", f"less than the {budget} transitions the run can collect")
+    need(plan.replay_size >= plan.learning_starts, "replay_size", f"at least learning_starts ({plan.learning_starts})")
+    if plan.source_env_count:
+        need(plan.replay_size % plan.source_env_count == 0, "replay_size", f"a multiple of {plan.source_env_count}")

@@ -117,7 +117,7 @@ class Cohort:
         first = runs[0]
         self.runs, self.plan = list(runs), first.schedule
         self.spec, self.normalises = first.spec, first.sac.normalise_observations
-        self.lanes_count, self.bodies = len(runs), self.plan.source_bodies
+        self.lanes_count, self.bodies = len(runs), self.plan.source_env_count
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
         self.learner = Learner(runs)
         self.domain = self._open_bodies(threads)
@@ -142,7 +142,7 @@ class Cohort:
 
     def _open_bodies(self, threads: int | None) -> Any:
         lanes = list(zip(self.tasks, self.seeds, strict=True))
-        role = "source" if self.plan.source_body == "stock" else "target"
+        role = "source" if self.plan.source_dynamics == "stock" else "target"
         bodies = [(task, role) for task, _ in lanes for _ in range(self.bodies)]
         starts = [(seed, SOURCE, body) for _, seed in lanes for body in range(self.bodies)]
         if self.plan.acts_in_target:
@@ -173,7 +173,7 @@ class Cohort:
 
     @property
     def may_learn(self) -> bool:
-        enough = self.plan.minimum_rows
+        enough = self.plan.learning_starts
         source_ready = not self.bodies or self.source_rows >= enough
         # Rows of a whole episode count one by one, as those of single steps do: the updates are as many.
         due = -(-self.clock // self.plan.source_steps_per_target_step)

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from ..algos.registry import Recipe, recipe
 from ..algos.sac import Sac
 from ..envs import padding, pairs
 from .checks import check, coerce
-from .schedule import OLDER, WATCHING, Schedule, renamed
+from .schedule import ALSO, NEW_NAMES, OLDER, WATCHING, Schedule, renamed
 
 FORMAT = 1  # of config.yaml
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
-ROWS = Sac.batch_size  # of each domain in an update, or twice as many of one
+BATCH = Sac.batch_size  # of each domain in an update, or twice as many of one
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
 
 
@@ -64,7 +64,8 @@ class RunConfig:
         """What an older run's name calls them."""
         plan = self.schedule
         each = plan.source_steps_per_target_step if plan.has_source else 1
-        return {"target_interval": plan.source_steps_per_target_step, "updates_per_step": plan.updates_each // each}
+        older = {"target_interval": plan.source_steps_per_target_step, "updates_per_step": plan.updates_each // each}
+        return older | {old: getattr(plan, name) for old, name in NEW_NAMES.items()}
 
     def computes_as(self, other: "RunConfig") -> bool:
         """Whether the two differ at most in how they are watched."""
@@ -126,7 +127,7 @@ def build(
         raise unknown(f"preset of method '{method}'", preset, presets)
     parts: dict[str, type] = {"schedule": Schedule, "sac": Sac, "hyper": the_recipe.method.hyper}
     types_by_name: dict[str, Any] = {f.name: f.type for part in parts.values() for f in dataclasses.fields(part)}
-    chosen = dict(settings or {})
+    chosen, notices = _todays(settings or {}, types_by_name)
     for name, value in chosen.items():
         if name not in types_by_name and name not in OLDER:
             raise unknown(f"setting of method '{method}'", name, types_by_name)
@@ -136,18 +137,18 @@ def build(
             chosen[name] = _located(name, chosen[name], the_task, seed)
     if the_recipe.offline and not chosen.get("source_data"):
         raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
-    values, notices = _preset_values(presets[preset], pairs.modern_name(the_task), chosen)
+    values, guessed = _preset_values(presets[preset], pairs.modern_name(the_task), chosen)
     stands_on = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone))).settings
     values = {**values, **stands_on} if "backbone" in chosen else {**stands_on, **values}
-    if notices:
-        notices = [f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(notices)}"]
+    if guessed:
+        notices.append(f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(guessed)}")
     notices += _notices_of_own(the_task, the_recipe)
     never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
     nowhere = {} if pairs.has_source(the_task) else {"eval_source_episodes": 0}
     below = {**values, **the_recipe.defaults}
     chosen = renamed(chosen, below)
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
-    values.setdefault("batch_size", ROWS if values.get("rows", Schedule.rows) == "both" else 2 * ROWS)
+    values.setdefault("batch_size", BATCH if values.get("learns_from", Schedule.learns_from) == "both" else 2 * BATCH)
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()
@@ -162,9 +163,23 @@ def build(
         the_task, method, preset, seed, **made, allow_no_shift=allow_no_shift, chosen=tuple(sorted(chosen))
     )
     check(config)
-    if config.schedule.acts_in_target and (config.schedule.source_bodies or config.schedule.source_data):
+    if config.schedule.acts_in_target and (config.schedule.source_env_count or config.schedule.source_data):
         pairs.check(the_task, allow_no_shift)
     return config, notices
+
+
+def _todays(settings: Mapping[str, Any], known: Container[str]) -> tuple[dict[str, Any], list[str]]:
+    """Settings under the names they have now, and which of them their user may want to write otherwise."""
+    new: dict[str, Any] = {}
+    notices = []
+    for name, value in settings.items():
+        today = name if name in known else (ALSO | NEW_NAMES).get(name, name)
+        if today in new or (today != name and today in settings):
+            raise OffdynError(f"settings {name} and {today} say the same thing: name one of them")
+        if name in NEW_NAMES and today != name:
+            notices.append(f"setting {name} is called {today} now")
+        new[today] = value
+    return new, notices
 
 
 def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, int]:
@@ -236,7 +251,9 @@ def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, 
     options = {}
     for name, value in settings.items():
         several = value.split(",") if isinstance(value, str) else value
-        options[name] = list(several) if name in floats and isinstance(several, list | tuple) else [value]
+        options[name] = (
+            list(several) if {name, ALSO.get(name)} & floats and isinstance(several, list | tuple) else [value]
+        )
     combinations = (dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     return [{name: value for name, value in each.items() if value != PRESETS_OWN} for each in combinations]
 

@@ -34,7 +34,7 @@ class Learner:
             self.spec,
             first.sac,
             first.hyper,
-            first.schedule.rows,
+            first.schedule.learns_from,
             first.schedule.updates_per_tick,
             shared_source=shared_source,
             random_until=first.schedule.random_steps * first.schedule.source_steps_per_target_step,

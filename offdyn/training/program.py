@@ -56,13 +56,13 @@ class Programs:
         spec: Spec,
         sac: Sac,
         hyper: Any,
-        rows: str,
+        learns_from: str,
         updates: int,
         *,
         shared_source: bool = False,
         random_until: int = 0,  # on the clock: actions are uniform before
     ) -> None:
-        self.method, self.spec, self.rows, self.updates = method, spec, rows, updates
+        self.method, self.spec, self.learns_from, self.updates = method, spec, learns_from, updates
         self.random_until = random_until
         self.normalises = sac.normalise_observations
         self.full_products = sac.precision == "full"
@@ -174,7 +174,13 @@ class Programs:
         )
         shared: dict[str, Any] = {"sac": lane.sac, "spec": spec, "key": jax.random.fold_in(key, step), "step": step}
         agent, learned, notes = core.update(
-            lane.agent, lane.learned, *replays, method=self.method, rows=self.rows, hyper=lane.hyper, **shared
+            lane.agent,
+            lane.learned,
+            *replays,
+            method=self.method,
+            learns_from=self.learns_from,
+            hyper=lane.hyper,
+            **shared,
         )
         others, more = core.update_others(lane.others, self.method.others, *replays, **shared)
         return agent, others, learned, notes | more

@@ -15,10 +15,12 @@ class Schedule:
     source_steps_per_target_step: int = 10  # the paper's F; where a run acts in one domain, these are its clock
     updates_per_target_step: int | None = None  # None: one per source step; where there is no source, one
     random_steps: int = 0  # target steps at first in which actions are uniform, in the source likewise
-    bodies: int | None = None  # source bodies per run; None: the smaller of 10 and source_steps_per_target_step
+    source_envs: int | None = None  # per run; None: the smaller of 10 and source_steps_per_target_step
     collects: str = "both"  # domains the run acts in
-    source_body: str = "stock"  # or shifted: the target's own body is the source, for what can be learned without a gap
-    rows: str = "both"  # domains whose rows train critics and actor
+    source_dynamics: str = (
+        "stock"  # or shifted: the source moves as the target does, for what can be learned without a gap
+    )
+    learns_from: str = "both"  # domains whose transitions train critics and actor
     source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
     allow_faulty_data: bool = False  # although the doctor found something fatal in it
     start_from: str | None = None  # folder of a run whose networks this one continues from; may name {seed} and {robot}
@@ -28,8 +30,8 @@ class Schedule:
     time_limits_end: bool = False  # a cut episode is stored as ended, as VGDF's official code has it
     padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
     env_processes: str = "auto"  # custom source environments: each in a process, on, off, or where that pays
-    minimum_rows: int = 128  # that each collected replay holds before the first update
-    replay_size: int = 1_000_000  # rows per domain, of which a shorter run takes only what it can fill
+    learning_starts: int = 128  # transitions in each collected replay buffer before the first update
+    replay_size: int = 1_000_000  # transitions per domain, of which a shorter run takes only what it can fill
     eval_interval: int = 10_000
     eval_episodes: int = 10  # in the target; 0: the curve then shows training episodes
     eval_source_episodes: int = 2
@@ -46,10 +48,10 @@ class Schedule:
         return self.target_steps * self.source_steps_per_target_step
 
     @property
-    def source_bodies(self) -> int:
+    def source_env_count(self) -> int:
         if self.collects in ("target", "none"):
             return 0
-        return min(10, self.source_steps_per_target_step) if self.bodies is None else self.bodies
+        return min(10, self.source_steps_per_target_step) if self.source_envs is None else self.source_envs
 
     @property
     def length(self) -> int:
@@ -59,12 +61,12 @@ class Schedule:
     @property
     def tick(self) -> int:
         """Source steps (or their worth) by which the clock advances in one round of acting, stepping and learning."""
-        return self.source_bodies or self.source_steps_per_target_step
+        return self.source_env_count or self.source_steps_per_target_step
 
     @property
     def has_source(self) -> bool:
         """Whether there is one, live or a dataset."""
-        return bool(self.source_bodies) or self.source_data is not None
+        return bool(self.source_env_count) or self.source_data is not None
 
     @property
     def updates_each(self) -> int:
@@ -113,11 +115,18 @@ WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_epi
 }
 
 GONE = {"control": "none"}  # settings that older runs name, and the value at which a run is the same without them
-OLDER = {
+NEW_NAMES = {
+    "bodies": "source_envs",
+    "minimum_rows": "learning_starts",
+    "rows": "learns_from",
+    "source_body": "source_dynamics",
+}
+OLDER = NEW_NAMES | {
     "source_steps": "target_steps",
     "target_interval": "source_steps_per_target_step",
     "updates_per_step": "updates_per_target_step",
 }
+ALSO = {"beta": "penalty"}  # other names of a setting, for good
 
 
 def renamed(settings: Mapping[str, Any], below: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -129,6 +138,7 @@ def renamed(settings: Mapping[str, Any], below: Mapping[str, Any] | None = None)
     for old, name in OLDER.items():
         if new.get(old) is not None and new.get(name) is not None:
             raise OffdynError(f"settings {old} and {name} say the same thing: name one of them")
+    new = {NEW_NAMES.get(name, name): value for name, value in new.items()}
     if (interval := new.pop("target_interval", None)) is not None:
         new["source_steps_per_target_step"] = interval
     known = {"source_steps_per_target_step": Schedule.source_steps_per_target_step, **(below or {}), **new}

@@ -21,7 +21,7 @@ LESS = {
     "eval_interval": 100,
     "log_interval": 100,
     "checkpoint_interval": 100,
-    "minimum_rows": 4,
+    "learning_starts": 4,
     "batch_size": 8,
     "actor_widths": (64, 64),
     "critic_widths": (64, 64),

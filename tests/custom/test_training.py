@@ -132,7 +132,9 @@ def test_a_dataset_can_be_the_source_and_its_observations_be_normalised(tmp_path
         tmp_path / "d.safetensors",
     )
     source = str(tmp_path / "d.safetensors")
-    (run,) = tiny.train(tmp_path / "runs", source=source, bodies=None, eval_episodes=0, normalise_observations=True)
+    (run,) = tiny.train(
+        tmp_path / "runs", source=source, source_envs=None, eval_episodes=0, normalise_observations=True
+    )
     assert run.config.task.source is None
     assert run.provenance["source_data"]["rows"] == 60
     assert tiny.counts(run)[:2] == (0, 48)
@@ -140,7 +142,7 @@ def test_a_dataset_can_be_the_source_and_its_observations_be_normalised(tmp_path
     np.testing.assert_allclose(policy.mean[0, 0], rows["observation"].mean(0), atol=0.05)
     assert policy.deviation.shape == (1, 1, 2)
     with pytest.raises(offdyn.OffdynError, match=r"2 observation entries and 1 actions, .*parts_target has 3 and 1"):
-        tiny.train(tmp_path / "other", source=source, target=named("parts_target"), bodies=None)
+        tiny.train(tmp_path / "other", source=source, target=named("parts_target"), source_envs=None)
 
 
 def test_functions_from_python_train_and_resume(tmp_path):

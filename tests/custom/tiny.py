@@ -14,14 +14,14 @@ HERE = "tests.custom.environments"
 environments: Any = importlib.import_module(HERE)
 SETTINGS: dict[str, Any] = {
     "source_steps": 480,  # and 48 target steps
-    "bodies": 5,
+    "source_envs": 5,
     "eval_interval": 120,
     "log_interval": 40,
     "checkpoint_interval": 160,
     "eval_episodes": 2,
     "eval_source_episodes": 1,
     "final_episodes": 3,
-    "minimum_rows": 4,
+    "learning_starts": 4,
     "batch_size": 8,
     "actor_widths": (8,),
     "critic_widths": (8,),

@@ -24,7 +24,9 @@ def test_a_d4rl_file_is_checked_and_trained_on(tmp_path: Path, capsys: pytest.Ca
     dataset = simulated("hopper")
     file = write_d4rl(tmp_path / "hopper_random-v2.hdf5", dataset, without=("next_observations",))
     assert main(["check", str(file)]) == 0
-    runs, _ = offdyn.plan("hopper-big-head", "par", source_data=str(file), minimum_rows=8, source_steps=2000, **SMALL)
+    runs, _ = offdyn.plan(
+        "hopper-big-head", "par", source_data=str(file), learning_starts=8, source_steps=2000, **SMALL
+    )
     cohort = Cohort(runs, threads=1)
     assert len(cohort.source_data.rows) == (~dataset.truncated).sum()
     for _ in range(12):

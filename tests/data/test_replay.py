@@ -84,7 +84,7 @@ def test_before_the_first_row_nothing_is_normalised():
 @pytest.fixture(scope="module")
 def cohort():
     # A log-std this low leaves nothing random in an action: what acts is the mean policy.
-    settings = {"normalise_observations": True, "log_std_low": -21.0, "log_std_high": -20.0, "minimum_rows": 10}
+    settings = {"normalise_observations": True, "log_std_low": -21.0, "log_std_high": -20.0, "learning_starts": 10}
     settings |= {"replay_size": KEPT, "penalty": 3.0, "actor_learning_rate": 0.01}
     cohort = Cohort([short_run(FAR, "par", seed=seed, **settings) for seed in range(LANES)], threads=1)
     for _ in range(TICKS):

@@ -34,7 +34,7 @@ train_for_real = training.start
 
 def in_small(run: RunConfig) -> RunConfig:
     """The run under its own name, with tiny networks and few steps."""
-    less = small(run.method) | {"eval_interval": 100, "log_interval": 100, "bodies": None, "random_steps": 0}
+    less = small(run.method) | {"eval_interval": 100, "log_interval": 100, "source_envs": None, "random_steps": 0}
     less["target_steps"] = 200 // run.schedule.source_steps_per_target_step
     del less["source_steps"]
     parts = {name: getattr(run, name) for name in ("schedule", "sac", "hyper")}

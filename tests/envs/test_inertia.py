@@ -272,7 +272,7 @@ def test_legacy_and_modern_bodies_step_side_by_side_and_padded() -> None:
 
 
 def test_a_legacy_task_trains(tmp_path) -> None:
-    small = {"actor_widths": (8,), "critic_widths": (8,), "batch_size": 8, "minimum_rows": 8, "source_steps": 100}
+    small = {"actor_widths": (8,), "critic_widths": (8,), "batch_size": 8, "learning_starts": 8, "source_steps": 100}
     small |= {"eval_interval": 100, "log_interval": 100, "checkpoint_interval": 100, "eval_episodes": 1}
     (run,) = offdyn.train(BIG_HEAD, "sac", out=tmp_path, final_episodes=1, **small)
     assert run.state == "finished"

@@ -22,7 +22,7 @@ from offdyn.training.run_folder import RunFolder
 from ..training import small
 from .test_formats import CLOSE, RUNNERS
 
-BRIEF: dict[str, Any] = {"target_steps": 60, "source_steps_per_target_step": 5, "minimum_rows": 10, "batch_size": 8}
+BRIEF: dict[str, Any] = {"target_steps": 60, "source_steps_per_target_step": 5, "learning_starts": 10, "batch_size": 8}
 BRIEF |= {"eval_interval": 150, "log_interval": 150, "checkpoint_interval": 150, "eval_episodes": 1}
 BRIEF |= {"final_episodes": 1, "eval_source_episodes": 0, "normalise_observations": True, "random_steps": 5}
 SIMBA = {"backbone": "simba", "critic_widths": (16, 16), "actor_widths": (8, 8)}

@@ -31,7 +31,7 @@ def runs_of(methods: Sequence[str], seeds: Sequence[int], data: Path | None = No
         save(rows_of(find_pair(WORLD), 400), data)
     built = []
     for method in methods:
-        on_data = {"source_data": str(data), "bodies": None} if RECIPES[method].offline else {}
+        on_data = {"source_data": str(data), "source_envs": None} if RECIPES[method].offline else {}
         built += [build(WORLD, method, "paper", seed, small(method) | settings | on_data)[0] for seed in seeds]
     return with_first_phases(built)
 

@@ -11,7 +11,7 @@ from offdyn.training.config import RunConfig
 
 from .tiny import study
 
-RATIOS = ("source_steps_per_target_step", "updates_per_target_step", "bodies", "eval_episodes", "final_episodes")
+RATIOS = ("source_steps_per_target_step", "updates_per_target_step", "source_envs", "eval_episodes", "final_episodes")
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def test_every_run_of_every_study_is_whole_ticks_at_any_scale_and_has_rows_to_le
         assert plan.source_steps % plan.tick == 0
         if plan.acts_in_target:
             assert plan.source_steps % plan.source_steps_per_target_step == 0
-            assert plan.minimum_rows < plan.target_budget
+            assert plan.learning_starts < plan.target_budget
         assert plan.source_steps == pytest.approx(run.schedule.source_steps * scale, rel=0.02, abs=plan.tick)
 
 
@@ -66,8 +66,8 @@ def test_warm_ups_end_before_the_run_does() -> None:
 
 def test_a_budget_too_small_for_the_first_rows_has_fewer_of_them() -> None:
     run = first("online", "par", "ant-short-feet")
-    assert scaled(run, 0.5).schedule.minimum_rows == run.schedule.minimum_rows == 128
-    assert scaled(run, 0.005).schedule.minimum_rows == 50  # of 500 target steps
+    assert scaled(run, 0.5).schedule.learning_starts == run.schedule.learning_starts == 128
+    assert scaled(run, 0.005).schedule.learning_starts == 50  # of 500 target steps
 
 
 def test_the_whole_size_changes_nothing_and_the_name_stays() -> None:
@@ -99,5 +99,5 @@ def test_a_scale_that_is_none_is_refused(scale: float) -> None:
 
 
 def test_a_scale_that_leaves_nothing_to_learn_from_is_refused_with_the_run() -> None:
-    with pytest.raises(OffdynError, match=r"\.par\.reported\.seed-0 at scale 1e-06: setting minimum_rows"):
+    with pytest.raises(OffdynError, match=r"\.par\.reported\.seed-0 at scale 1e-06: setting learning_starts"):
         scaled(first("online", "par"), 1e-6)

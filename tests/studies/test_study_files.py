@@ -76,7 +76,7 @@ def test_f_changes_the_length_but_neither_the_target_steps_nor_when_one_looks() 
     made = runs("interval", seeds=[0], only=["hopper-big-head"])
     assert [run.schedule.source_steps for run in made] == [200_000, 500_000, 1_000_000, 2_000_000]
     assert {run.schedule.eval_interval // run.schedule.source_steps_per_target_step for run in made} == {1000}
-    assert [run.schedule.source_bodies for run in made] == [2, 5, 10, 10]
+    assert [run.schedule.source_env_count for run in made] == [2, 5, 10, 10]
 
 
 def test_the_offline_studies_learn_from_the_robots_own_datasets() -> None:

@@ -21,7 +21,7 @@ SHORT = {
     "eval_episodes": 2,
     "eval_source_episodes": 1,
     "final_episodes": 3,
-    "minimum_rows": 4,
+    "learning_starts": 4,
     "batch_size": 8,
     "actor_widths": [8],
     "critic_widths": [8],

@@ -19,21 +19,21 @@ from offdyn.training.trainer import Stop, Stopped
 
 BRIEF = {
     "source_steps": 480,
-    "bodies": 5,
+    "source_envs": 5,
     "eval_interval": 120,
     "log_interval": 40,
     "checkpoint_interval": 100,
     "eval_episodes": 2,
     "eval_source_episodes": 1,
     "final_episodes": 3,
-    "minimum_rows": 4,
+    "learning_starts": 4,
     "batch_size": 8,
 }
 # Arguments of a short training of a robot.
 SHORT = (
     "--source-steps 2000 --eval-interval 500 --eval-episodes 2 "
     "--checkpoint-interval 50 --set actor_widths=8 critic_widths=8 encoder_widths=8 code_size=8 encoder_batch=8 "
-    "batch_size=8 minimum_rows=8 log_interval=100 final_episodes=2 eval_source_episodes=1"
+    "batch_size=8 learning_starts=8 log_interval=100 final_episodes=2 eval_source_episodes=1"
 )
 SMALL_NETWORKS = {"actor_widths": (8,), "critic_widths": (8,)}
 

@@ -27,7 +27,7 @@ ENSEMBLE: dict[str, Any] = {"backbone": "ensemble", "domain_input": "embedding",
 ENSEMBLE |= {"critics": 3, "actor_interval": 4, "updates_per_target_step": 10, "random_steps": 6}
 BACKBONES = {"simba": SIMBA, "ensemble": ENSEMBLE}
 DURING_RANDOM_STEPS = 35
-OFFLINE = {"bodies": None, "eval_interval": 120, "log_interval": 40}
+OFFLINE = {"source_envs": None, "eval_interval": 120, "log_interval": 40}
 
 
 @pytest.mark.parametrize(("name", "method"), [("simba", "sac"), ("ensemble", "par")])
@@ -63,8 +63,8 @@ class Killed(Quiet):
 @pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
 @pytest.mark.parametrize("name", BACKBONES)
 def test_what_a_kill_left_is_resumed_to_the_same_bytes(name: str, padded: bool, tmp_path: Path) -> None:
-    brief: dict[str, Any] = {"target_steps": 40, "bodies": 5, "eval_interval": 100, "eval_episodes": 1}
-    brief |= {"eval_source_episodes": 1, "final_episodes": 1, "minimum_rows": 8, "batch_size": 8, "log_interval": 50}
+    brief: dict[str, Any] = {"target_steps": 40, "source_envs": 5, "eval_interval": 100, "eval_episodes": 1}
+    brief |= {"eval_source_episodes": 1, "final_episodes": 1, "learning_starts": 8, "batch_size": 8, "log_interval": 50}
     brief |= {"checkpoint_interval": 50, "padded": padded}
     tasks = ["hopper-big-head", "walker-no-right-thigh" if padded else "hopper-broken-joints"]
     runs = [build(task, "sac", settings=BACKBONES[name] | brief)[0] for task in tasks]
@@ -99,7 +99,7 @@ PLAIN = {name: value for name, value in SIMBA.items() if name != "domain_input"}
 
 
 def test_fine_tuning_on_simba_begins_with_the_networks_and_moments_of_its_source_run(tmp_path: Path) -> None:
-    runs = with_first_phases([run("sac-tune", 0, bodies=None, keep_policies=True, **PLAIN)])
+    runs = with_first_phases([run("sac-tune", 0, source_envs=None, keep_policies=True, **PLAIN)])
     assert [r.sac.backbone for r in runs] == ["simba", "simba"]
     train(runs, tmp_path / "whole")
     first, second = (tmp_path / "whole" / r.name for r in runs)
@@ -131,7 +131,7 @@ class Actions:
 
     def __init__(self, config: RunConfig, ticks: int) -> None:
         cohort = Cohort([config], 1)
-        each = config.schedule.source_bodies
+        each = config.schedule.source_env_count
         self.source: list[np.ndarray] = []
         self.target: list[np.ndarray] = []
         self.wanted_source: list[np.ndarray] = []
@@ -156,7 +156,7 @@ class Actions:
 @pytest.mark.parametrize("name", ["none", "flag"])
 def test_actions_are_uniform_at_first_and_then_the_policys_in_both_domains(name: str) -> None:
     nearly_mean = {"log_std_high": -5.0, "domain_input": name}
-    played = Actions(run("sac", random_steps=40, minimum_rows=47, **nearly_mean), ticks=92)
+    played = Actions(run("sac", random_steps=40, learning_starts=47, **nearly_mean), ticks=92)
     random = 80  # ticks of five source steps, every second one with a target step
     for actions, wanted in ((played.source, played.wanted_source), (played.target, played.wanted_target)):
         drawn = np.concatenate(actions[:random]).ravel()
@@ -173,5 +173,5 @@ def test_actions_are_uniform_at_first_and_then_the_policys_in_both_domains(name:
 
 
 def test_without_random_steps_the_policy_acts_from_the_first_step_on() -> None:
-    played = Actions(run("sac", minimum_rows=47, log_std_high=-5.0), ticks=4)
+    played = Actions(run("sac", learning_starts=47, log_std_high=-5.0), ticks=4)
     np.testing.assert_allclose(np.concatenate(played.source), np.concatenate(played.wanted_source), atol=0.05)

@@ -33,7 +33,7 @@ from offdyn.training.trainer import Stopped
 from . import small
 
 SETTINGS = small.BRIEF | small.SMALL_NETWORKS
-RUN = "push.sac-src.paper.actor_widths-8.batch_size-8.bodies-5.critic_widths-8.minimum_rows-4.seed-0"
+RUN = "push.sac-src.paper.actor_widths-8.batch_size-8.critic_widths-8.learning_starts-4.source_envs-5.seed-0"
 # Made-up stochastic returns of the five policies that a short run keeps: medium is the fourth, at step 360.
 RISING = np.array([0.0, 10.0, 20.0, 30.0, 40.0])[:, None] + np.linspace(-1.0, 1.0, policies.EPISODES)
 
@@ -348,7 +348,7 @@ def test_one_command_trains_a_robot_and_another_collects_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture, own_signals: None
 ) -> None:
     brief = "eval_interval=500 eval_episodes=2 checkpoint_interval=1000 log_interval=500 final_episodes=1"
-    tiny = "actor_widths=8 critic_widths=8 batch_size=8 minimum_rows=8"
+    tiny = "actor_widths=8 critic_widths=8 batch_size=8 learning_starts=8"
     train_it = f"collect --train {tmp_path} --robots hopper --source-steps 2000 --medium hopper=-100 --threads 1"
     assert main([*train_it.split(), "--set", *brief.split(), *tiny.split()]) == 0
     assert f"{tmp_path}/behaviours/hopper-medium.safetensors" in capsys.readouterr().out

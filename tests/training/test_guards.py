@@ -159,7 +159,12 @@ def test_a_gradient_that_breaks_a_network_behind_a_finite_loss_keeps_the_last_go
 ) -> None:
     method = Method("treacherous", "for this test", actor_loss=_treacherous)
     monkeypatch.setitem(registry.RECIPES, "treacherous", registry.Recipe(method, ""))
-    brief = small.small("sac") | {"bodies": 1, "source_steps": 120, "eval_interval": 120, "checkpoint_interval": 60}
+    brief = small.small("sac") | {
+        "source_envs": 1,
+        "source_steps": 120,
+        "eval_interval": 120,
+        "checkpoint_interval": 60,
+    }
     runs = [build(small.PUSH, "treacherous", settings=brief | {"temperature": t})[0] for t in (0.2, 0.6)]
     folders = start(runs, tmp_path / "out")
     assert [folder.state for folder in folders] == ["finished", "failed"]
@@ -231,7 +236,7 @@ def test_too_little_memory_is_told_with_figures_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hardware, "_free_memory", lambda: 2**20)
-    many = [run(seed=seed, source_steps=480_000, minimum_rows=4) for seed in range(3)]
+    many = [run(seed=seed, source_steps=480_000, learning_starts=4) for seed in range(3)]
     with pytest.raises(OffdynError) as told:
         start(many, tmp_path / "out")
     # 3 runs, 480000 source and 48000 target rows of 2 + 2 + 1 + 2 + 1 numbers of 4 bytes.

@@ -10,7 +10,7 @@ from .test_kill import after, begin, end, finish
 SETTINGS = (
     "--method sac --task hopper-broken-joints --seeds 0 1 --backbone simba --domain-input flag --target-steps 400 "
     "--source-steps-per-target-step 5 --updates-per-target-step 5 --eval-interval 500 --eval-episodes 2 "
-    "--checkpoint-interval 50 --set actor_widths=8 critic_widths=8,8 batch_size=8 minimum_rows=8 random_steps=30 "
+    "--checkpoint-interval 50 --set actor_widths=8 critic_widths=8,8 batch_size=8 learning_starts=8 random_steps=30 "
     "log_interval=100 final_episodes=2 eval_source_episodes=1"
 )
 ASKED = SETTINGS.split()

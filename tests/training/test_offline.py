@@ -20,7 +20,7 @@ from offdyn.training.config import build, with_first_phases
 from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train
 
-OFFLINE = {"bodies": None, "eval_interval": 120, "log_interval": 40}
+OFFLINE = {"source_envs": None, "eval_interval": 120, "log_interval": 40}
 # Those made for a dataset, and PAR; the other methods do with one what they do with a replay.
 RECIPES_ON_DATA = ["par", "cql+sac", "h2o", *sorted(name for name, recipe in RECIPES.items() if recipe.offline)]
 
@@ -164,7 +164,7 @@ def test_a_dataset_with_a_fatal_fault_is_refused_unless_the_user_insists(tmp_pat
     ("settings", "expected"),
     [
         ({"collects": "both"}, "collects"),
-        ({"rows": "target"}, "rows"),
+        ({"learns_from": "target"}, "learns_from"),
     ],
 )
 def test_what_contradicts_a_dataset_is_refused(settings: dict[str, Any], expected: str, data: str) -> None:
@@ -181,7 +181,7 @@ def test_presets_have_their_own_fields_for_a_dataset_whatever_the_task() -> None
     for task in ("halfcheetah-no-thighs", "ant-short-feet"):
         config, notices = build(task, "par", settings={"source_data": "some-rows"})
         assert (config.hyper.penalty, config.hyper.cloning, config.hyper.balance) == (1.0, True, 5.0)
-        assert (config.schedule.collects, config.schedule.rows, notices) == ("target", "both", [])
+        assert (config.schedule.collects, config.schedule.learns_from, notices) == ("target", "both", [])
     assert build("ant-short-feet", "sac+bc", settings={"source_data": "some-rows"})[0].hyper.penalty == 0.0
 
 

@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 import yaml
 
+import offdyn
 from offdyn._util.errors import OffdynError
+from offdyn.studies.study import parse as parse_study
 from offdyn.training.config import RunConfig, build, from_yaml, to_yaml
 from offdyn.training.run_folder import RunFolder
+from offdyn.training.schedule import NEW_NAMES
 
 from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, SMALL_NETWORKS, differing, outcome, resume, train
 
 BRIEF: dict[str, Any] = {"eval_interval": 120, "log_interval": 40, "checkpoint_interval": 100, "eval_episodes": 1}
-BRIEF |= {"eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8, "minimum_rows": 4, "bodies": 5}
+BRIEF |= {"eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8, "learning_starts": 4, "source_envs": 5}
 BRIEF |= SMALL_NETWORKS
 OLD = {"source_steps": 480, "target_interval": 10, "updates_per_step": 2}
 NEW = {"target_steps": 48, "source_steps_per_target_step": 10, "updates_per_target_step": 20}
@@ -35,6 +38,8 @@ def as_it_was(config: RunConfig, *chosen: str) -> str:
     for name in (*NEW, *CAME_LATER):
         del settings[name]
     each = plan.source_steps_per_target_step
+    for old, new in NEW_NAMES.items():
+        settings[old] = settings.pop(new)
     settings |= {"source_steps": plan.source_steps, "target_interval": each, "control": "none"}
     settings["updates_per_step"] = plan.updates_each // (each if plan.has_source else 1)
     return yaml.safe_dump(read | {"chosen": list(chosen)}, sort_keys=False)
@@ -47,11 +52,32 @@ def test_the_older_names_ask_for_the_same_run() -> None:
     assert not older.computes_as(one(**NEW | {"updates_per_target_step": 10}))
 
 
+def test_a_setting_that_has_another_name_now_says_so_and_does_the_same() -> None:
+    older = {"bodies": 2, "minimum_rows": 4, "rows": "both", "source_body": "stock"}
+    newer = {"source_envs": 2, "learning_starts": 4, "learns_from": "both", "source_dynamics": "stock"}
+    config, notices = build(PUSH, "sac", settings=older)
+    assert config == build(PUSH, "sac", settings=newer)[0]
+    assert [f"setting {old} is called {new} now" for old, new in zip(older, newer, strict=True)] == notices
+
+
+def test_beta_is_the_penalty() -> None:
+    (one, other), notices = offdyn.plan(PUSH, "par", beta=[0.1, 2.0])
+    assert [one.hyper.penalty, other.hyper.penalty] == [0.1, 2.0]
+    assert (one.chosen, notices) == (("penalty",), [])
+    study = parse_study({"tasks": ["jetpack"], "methods": ["par"], "grid": {"beta": [3.0]}}, "any")
+    assert study.runs()[0][0].hyper.penalty == 3.0
+    with pytest.raises(OffdynError, match="settings beta and penalty say the same thing"):
+        build(PUSH, "par", settings={"beta": 1.0, "penalty": 1.0})
+
+
 def test_updates_per_step_are_those_of_a_target_step_where_there_is_no_source() -> None:
-    alone = BRIEF | {"collects": "target", "rows": "target", "bodies": None, **OLD}
+    alone = BRIEF | {"collects": "target", "learns_from": "target", "source_envs": None, **OLD}
     assert build(PUSH, "sac", settings=alone)[0].schedule.updates_each == 2
     assert (
-        build(PUSH, "sac", settings=alone | {"source_data": "some-rows", "rows": "both"})[0].schedule.updates_each == 20
+        build(PUSH, "sac", settings=alone | {"source_data": "some-rows", "learns_from": "both"})[
+            0
+        ].schedule.updates_each
+        == 20
     )
 
 
@@ -66,6 +92,7 @@ def test_a_setting_under_both_names_is_refused(old: str, new: str) -> None:
     [
         (("target_interval",), ".target_interval-5."),
         (("updates_per_step",), ".updates_per_step-2."),
+        (("bodies", "rows"), ".bodies-5.rows-both."),
         (("source_steps",), "push.sac.paper.seed-0"),
         (("source_steps", "target_interval", "updates_per_step"), ".target_interval-5.updates_per_step-2."),
     ],

@@ -227,7 +227,7 @@ def test_several_robots_train_together_go_on_and_each_policy_has_its_robots_size
     tmp_path: Path, in_processes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {"source_steps": 200, "eval_interval": 100, "eval_episodes": 1, "eval_source_episodes": 1}
-    short |= {"final_episodes": 1, "minimum_rows": 10, "padded": True, "checkpoint_interval": 100}
+    short |= {"final_episodes": 1, "learning_starts": 10, "padded": True, "checkpoint_interval": 100}
     # Two that soon fall.
     runs = [build(task, "sac", "paper", 0, SMALL | short)[0] for task in ("hopper-big-head", "walker-no-right-thigh")]
     whole, killed = tmp_path / "whole", tmp_path / "killed"

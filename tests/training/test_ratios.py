@@ -14,9 +14,9 @@ from .resuming import stopped_and_resumed
 from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, train
 
 BRIEF: dict[str, Any] = {"eval_episodes": 1, "eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8}
-BRIEF |= {"minimum_rows": 4, "log_interval": 30, "checkpoint_interval": 60, **SMALL_NETWORKS}
+BRIEF |= {"learning_starts": 4, "log_interval": 30, "checkpoint_interval": 60, **SMALL_NETWORKS}
 THREE_FIVE = {"target_steps": 40, "source_steps_per_target_step": 3, "updates_per_target_step": 5, "eval_interval": 30}
-TEN = {"target_steps": 20, "source_steps_per_target_step": 10, "bodies": 1, "eval_interval": 50}
+TEN = {"target_steps": 20, "source_steps_per_target_step": 10, "source_envs": 1, "eval_interval": 50}
 TEN_FOUR, TEN_TWENTY = TEN | {"updates_per_target_step": 4}, TEN | {"updates_per_target_step": 20}
 
 # Updates begin in the first tick before which there were four target steps. With three source steps and one target step
@@ -83,7 +83,7 @@ def test_updates_that_ticks_cannot_share_are_all_in_the_tick_with_the_target_ste
 def test_what_a_tick_has_of_updates(
     each: int, bodies: int | None, updates: int, tick: int, per_tick: int, shared: bool
 ) -> None:
-    plan = one({"source_steps_per_target_step": each, "bodies": bodies, "updates_per_target_step": updates,
+    plan = one({"source_steps_per_target_step": each, "source_envs": bodies, "updates_per_target_step": updates,
                 "target_steps": 100, "eval_interval": 50 * tick, "log_interval": 50 * tick,
                 "checkpoint_interval": 50 * tick, "replay_size": 500 * tick}).schedule  # fmt: skip
     assert (plan.tick, plan.updates_per_tick) == (tick, per_tick)
@@ -91,12 +91,12 @@ def test_what_a_tick_has_of_updates(
 
 
 def test_a_source_alone_has_its_updates_per_source_step_however_many_bodies_share_it() -> None:
-    settings = {"collects": "source", "rows": "source", "target_steps": 40, "eval_interval": 40, "log_interval": 40,
-                "checkpoint_interval": 40, "replay_size": 400}  # fmt: skip
+    settings = {"collects": "source", "learns_from": "source", "target_steps": 40, "eval_interval": 40,
+                "log_interval": 40, "checkpoint_interval": 40, "replay_size": 400}  # fmt: skip
     for bodies, updates in ((4, 4), (20, 20), (10, 10)):
-        assert one(settings | {"bodies": bodies}).schedule.updates_per_tick == updates
-    with pytest.raises(OffdynError, match="setting bodies: expected a divisor of 10"):
-        one(settings | {"bodies": 4, "updates_per_target_step": 4})
+        assert one(settings | {"source_envs": bodies}).schedule.updates_per_tick == updates
+    with pytest.raises(OffdynError, match="setting source_envs: expected a divisor of 10"):
+        one(settings | {"source_envs": 4, "updates_per_target_step": 4})
 
 
 def test_intervals_that_nobody_chose_are_whole_ticks() -> None:

@@ -29,14 +29,14 @@ def test_a_resumed_cohort_with_every_option_and_the_released_preset_equals_one_t
 
 
 def test_a_resumed_run_in_the_target_alone_equals_one_that_never_stopped(tmp_path: Path) -> None:
-    one = run("sac-tar-10", bodies=None, normalise_observations=True, log_interval=40)
+    one = run("sac-tar-10", source_envs=None, normalise_observations=True, log_interval=40)
     last = check([one], tmp_path, 230)
     assert int(last["target_steps"]) == 48
     assert int(last["source_steps"]) == 0
 
 
 def test_a_resumed_run_in_the_source_alone_equals_one_that_never_stopped(tmp_path: Path) -> None:
-    last = check([run("sac", collects="source", rows="source", replay_size=50)], tmp_path, 225)
+    last = check([run("sac", collects="source", learns_from="source", replay_size=50)], tmp_path, 225)
     assert int(last["target_steps"]) == 0
     assert int(last["source_steps"]) == 480
 

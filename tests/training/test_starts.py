@@ -15,7 +15,7 @@ from offdyn.training.config import RunConfig, from_yaml, to_yaml, with_first_pha
 
 from .small import PUSH, differing, outcome, resume, run, small, train
 
-TUNE = {"bodies": None, "eval_interval": 120, "log_interval": 40}
+TUNE = {"source_envs": None, "eval_interval": 120, "log_interval": 40}
 
 
 def tuned(*seeds: int, **settings: Any) -> list[RunConfig]:
@@ -77,11 +77,11 @@ def test_the_second_phase_begins_with_the_networks_of_the_first(whole: Path) -> 
 
 def test_optimisers_go_on_too_and_nothing_is_learned_before_there_are_rows(tmp_path: Path) -> None:
     never = 10**6
-    first = run("sac", collects="source", rows="source")
+    first = run("sac", collects="source", learns_from="source")
     train([first], tmp_path)
-    brief = {"source_steps": 40, "minimum_rows": 3, "eval_interval": 40, "checkpoint_interval": 40}
+    brief = {"source_steps": 40, "learning_starts": 3, "eval_interval": 40, "checkpoint_interval": 40}
     start = str(tmp_path / first.name)
-    train([run("sac-tar", start_from=start, **TUNE | brief | {"minimum_rows": 3, "updates_per_step": 1})], tmp_path)
+    train([run("sac-tar", start_from=start, **TUNE | brief | {"learning_starts": 3, "updates_per_step": 1})], tmp_path)
     before, after = (
         load_file(Path(start) / "agent.safetensors"),
         load_file(named(tmp_path, ".sac-tar.") / "agent.safetensors"),

@@ -91,7 +91,16 @@ def run_both(config: RunConfig, steps: range) -> list[tuple[dict[str, np.ndarray
     @jax.jit
     def update(agent: Any, learned: Any, sac: Any, hyper: Any, key: jax.Array, step: jax.Array) -> Any:
         return core.update(
-            agent, learned, *replays, method=method, rows="both", sac=sac, hyper=hyper, spec=SPEC, key=key, step=step
+            agent,
+            learned,
+            *replays,
+            method=method,
+            learns_from="both",
+            sac=sac,
+            hyper=hyper,
+            spec=SPEC,
+            key=key,
+            step=step,
         )
 
     maths = Formulas(SPEC, sac, hyper, method.name)

@@ -132,7 +132,12 @@ def test_a_form_that_is_none_is_refused_in_words():
 @pytest.fixture(scope="module", params=FORMS)
 def values(request):
     """Q at the data's actions, which are all negative, and at positive ones, without the term and with it."""
-    settings = {"critic_widths": (32,), "critic_learning_rate": 3e-3, "actor_learning_rate": 1e-12, "rows": "source"}
+    settings = {
+        "critic_widths": (32,),
+        "critic_learning_rate": 3e-3,
+        "actor_learning_rate": 1e-12,
+        "learns_from": "source",
+    }
     settings |= {"sampled_actions": 4}
     runs = [
         short_run(ONE_STEP, "cql", conservatism=request.param, conservative_weight=weight, **settings)

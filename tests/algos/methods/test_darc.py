@@ -190,9 +190,9 @@ def test_the_penalty_of_each_task_is_the_papers_and_one_in_the_original(task):
 def test_presets_are_as_the_page_says(method):
     both = {"classifier_learning_rate": 3e-4, "classifier_noise": 1.0, "classifier_interval": 1, "warm_up": 100_000}
     both |= {"join_logits": True, "standardise_inputs": False, "source_noise": 0.0}
-    paper = {"rows": "both", "batch_size": 128, "classifier_batch": 128, "classifier_widths": (256, 256)}
+    paper = {"learns_from": "both", "batch_size": 128, "classifier_batch": 128, "classifier_widths": (256, 256)}
     paper |= {"tune_temperature": False, "temperature": 0.2, "join_same_noise": True}
-    original = {"rows": "source", "batch_size": 256, "classifier_batch": 256, "classifier_widths": (32,)}
+    original = {"learns_from": "source", "batch_size": 256, "classifier_batch": 256, "classifier_widths": (32,)}
     original |= {"tune_temperature": True, "temperature": 1.0, "join_same_noise": False}
     if method == "darc-weight":
         paper |= {"penalty": 0.0, "weight_low": 1e-4, "weight_high": 1.0}
@@ -201,7 +201,7 @@ def test_presets_are_as_the_page_says(method):
         both |= {"weight_low": 1.0, "weight_high": 1.0}
     expectations = {
         "paper": both | paper,
-        "source-only": both | paper | {"rows": "source"},
+        "source-only": both | paper | {"learns_from": "source"},
         "original": both | original,
     }
     expectations["source-only"]["batch_size"] = 256  # as many in all
@@ -223,9 +223,9 @@ def test_a_task_outside_the_table_gets_one_and_a_notice_unless_the_user_chose():
 
 @every_method
 def test_critics_learn_from_source_rows_alone_where_asked_but_both_domains_are_collected(method):
-    assert build(TASK, method, settings={"rows": "source"})[0].schedule.rows == "source"
+    assert build(TASK, method, settings={"learns_from": "source"})[0].schedule.learns_from == "source"
     with pytest.raises(OffdynError, match="compares the two domains"):
-        build(TASK, method, settings={"rows": "source", "collects": "source"})
+        build(TASK, method, settings={"learns_from": "source", "collects": "source"})
 
 
 def test_both_methods_share_a_program_and_each_learns_what_it_learns_alone():

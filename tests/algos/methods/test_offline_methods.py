@@ -65,7 +65,7 @@ CORL = TABLE | {
     "entropy_in_backup": False,
     "normalise_observations": True,
 }
-BOTH = {"rows": "both", "batch_size": 128, "collects": "target"}
+BOTH = {"learns_from": "both", "batch_size": 128, "collects": "target"}
 H2O = TABLE | BOTH | {
     "warm_up": 100_000,
     "weight_low": 1e-4,
@@ -76,7 +76,7 @@ H2O = TABLE | BOTH | {
     "classifier_batch": 256,
 }  # fmt: skip
 VGDF = BOTH | {"cloning": True, "optimistic": False}
-ALONE = {"rows": "source", "batch_size": 256, "collects": "none"}
+ALONE = {"learns_from": "source", "batch_size": 256, "collects": "none"}
 PROMISED: dict[tuple[str, str], dict[str, Any]] = {
     ("cql-0", "paper"): TABLE | ALONE,
     ("cql-0", "released"): CORL | ALONE,
@@ -170,7 +170,7 @@ def test_cql_0_learns_from_no_target_row():
     run = short_run(
         HALF_FLIPPED, "cql", **RECIPES["cql-0"].defaults | {"collects": "both", "batch_size": 16, "sampled_actions": 2}
     )
-    assert run.schedule.rows == "source"
+    assert run.schedule.learns_from == "source"
     programs, first = programs_of([run], updates=20)
     source = random_rows(HALF_FLIPPED, "source", 100, seed=1)[None]
     outcomes = []

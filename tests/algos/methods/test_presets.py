@@ -50,7 +50,7 @@ SHARED = {
     "slow_rate": 0.005,
     "target_steps": 100_000,
     "source_steps_per_target_step": 10,
-    "minimum_rows": 128,
+    "learning_starts": 128,
     "replay_size": 1_000_000,
     "updates_per_target_step": 10,
     "random_steps": 0,
