@@ -77,7 +77,7 @@ docs: setup
 
 lock: setup
 	$(compile) --output-file requirements/run.txt
-	$(compile) --constraints requirements/run.txt --extra render --extra slurm --extra optuna --extra onnx --extra wandb --extra docs --extra dev \
+	$(compile) --constraints requirements/run.txt --extra render --extra slurm --extra optuna --extra onnx --extra wandb --extra lerobot --extra docs --extra dev \
 	  --output-file requirements/dev.txt
 	$(compile) --constraints requirements/dev.txt --extra ray --extra slurm --output-file requirements/cluster.txt
 	@echo "lock: wrote $(locks); make setup installs them"

@@ -194,7 +194,9 @@ def is_dataset(wanted: object) -> bool:
         return True
     if not isinstance(wanted, str) or _registered(wanted) is not None:
         return False
-    if wanted.startswith("minari:") or wanted.endswith((".safetensors", ".hdf5", ".h5")) or Path(wanted).exists():
+    if wanted.startswith(("minari:", "lerobot:")) or wanted.endswith((".safetensors", ".hdf5", ".h5")):
+        return True
+    if Path(wanted).exists():
         return True
     return ":" not in wanted and (Path(os.environ.get("OFFDYN_DATA") or "data") / f"{wanted}.safetensors").is_file()
 

@@ -211,7 +211,9 @@ def _located(name: str, value: str, task: pairs.Pair, seed: int) -> str:
     """A path as one that means the same from every folder; a dataset's name as it is."""
     if name == "start_from":
         value = value.replace("{seed}", str(seed)).replace("{robot}", pairs.family_of(task))
-    return str(Path(value).resolve()) if Path(value).exists() or name == "target_log" else value
+    kind = "lerobot:" if value.startswith("lerobot:") else ""
+    path = Path(value.removeprefix(kind))
+    return f"{kind}{path.resolve()}" if path.exists() or name == "target_log" else value
 
 
 def first_phase(config: RunConfig) -> RunConfig | None:

@@ -41,8 +41,10 @@ def check(runs: Sequence[RunConfig], progress: Progress) -> None:
     asked = {(run.schedule.source_data, pairs.family_of(run.task)): run for run in runs if run.schedule.source_data}
     for (wanted, _), run in asked.items():
         dataset = _open(run)
-        if said := (dataset.card.get("reading") or {}).get("actions"):
-            progress.say(f"{wanted}: actions are {said}")
+        reading = dataset.card.get("reading") or {}
+        for what in ("actions", "ends", "ignored"):
+            if said := reading.get(what):
+                progress.say(f"{wanted}: {what} are {said}")
         findings = diagnose_dataset(dataset, target=run.task)
         for finding in findings:
             progress.say(f"{wanted}: {finding.name}: {finding.what}")

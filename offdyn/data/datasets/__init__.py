@@ -1,7 +1,8 @@
-"""Fixed sets of transitions: D4RL and Minari files and our own, read and written."""
+"""Fixed sets of transitions: files of D4RL, Minari and LeRobot and our own, read and written."""
 
 from .actions import with_action_bounds
 from .dataset import COLUMNS, DataError, Dataset, join
+from .lerobot import write as write_lerobot
 from .minari import write as write_minari
 from .native import full_card, load, made_here, save
 from .opening import find, folder, open_dataset
@@ -19,5 +20,6 @@ __all__ = [
     "open_dataset",
     "save",
     "with_action_bounds",
+    "write_lerobot",
     "write_minari",
 ]

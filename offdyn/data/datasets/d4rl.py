@@ -47,7 +47,7 @@ def read(path: Path, robot: str | None = None) -> Dataset:
         reading["dropped"] = int((~kept).sum())
         # The step before a dropped one is now the last of its episode that is known.
         truncated |= np.r_[truncated[1:], False] & ~terminated
-        reading |= _give_ends_successors(following, observation, action, terminated, robot)
+        reading |= give_ends_successors(following, observation, action, terminated, robot)
     card = {"name": path.stem, "robot": robot, "shift": None, "reading": reading}
     card |= {"metadata": metadata} if metadata else {}
     return Dataset(observation, action, columns["rewards"], following, terminated, truncated, card)[kept]
@@ -119,12 +119,13 @@ def _every_limit(terminated: np.ndarray) -> np.ndarray:
     return (in_episode % TIME_LIMIT == TIME_LIMIT - 1) & ~terminated
 
 
-def _give_ends_successors(
-    following: np.ndarray, observation: np.ndarray, action: np.ndarray, terminated: np.ndarray, robot: str | None
+def give_ends_successors(
+    following: np.ndarray, observation: np.ndarray, action: np.ndarray, at: np.ndarray, robot: str | None
 ) -> dict[str, int]:
+    """Fill in what followed the ends at these transitions: simulated where the robot is known."""
     from .physics import follow
 
-    ends = np.flatnonzero(terminated)
+    ends = np.flatnonzero(at)
     known = ROBOTS.get(robot or "")
     if known is None or (observation.shape[1], action.shape[1]) != known.spec[:2]:
         return {"ends_without_successor": len(ends)}

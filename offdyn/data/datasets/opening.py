@@ -9,7 +9,7 @@ import h5py
 
 from ..._util.errors import OffdynError, unknown
 from ...envs import pairs
-from . import actions, bodies, d4rl, minari, native, target_log
+from . import actions, bodies, d4rl, lerobot, minari, native, target_log
 from .dataset import DataError, Dataset
 
 Target = str | pairs.Pair | Callable[[], Any]  # a task or an environment, by name or itself
@@ -59,13 +59,16 @@ def locate(wanted: str | Path) -> Path:
                 "datasets are with MINARI_DATASETS_PATH"
             )
         return file
-    path = Path(wanted).expanduser()
-    if path.is_dir() and (file := minari.data_file(path)) is not None:
-        return file
+    path = Path(text.removeprefix(lerobot.PREFIX) if text.startswith(lerobot.PREFIX) else wanted).expanduser()
+    for known in (minari.data_file, lerobot.info_file):
+        if path.is_dir() and (file := known(path)) is not None:
+            return file
+    if text.startswith(lerobot.PREFIX):
+        raise OffdynError(f"{text}: no LeRobot dataset in {path}; expected the folder that holds {lerobot.INFO}")
     if path.is_file():
         return path
     if isinstance(wanted, Path) or path.name != text or path.suffix in (SUFFIX, ".hdf5", ".h5"):
-        kind = "a folder, but not a Minari dataset" if path.is_dir() else "no such file"
+        kind = "a folder, but no dataset of Minari or LeRobot" if path.is_dir() else "no such file"
         raise OffdynError(f"{path}: {kind}; expected a dataset's file or name")
     return find(text)
 
@@ -93,6 +96,8 @@ def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
             start = file.read(len(target_log.START))
     except OSError as error:
         raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
+    if path == lerobot.info_file(path.parent.parent):
+        return True, lerobot.read(path, family)
     if start.startswith(HDF5):
         return True, minari.read(path, family) if _holds_episodes(path) else d4rl.read(path, family)
     if start == target_log.START:
@@ -102,7 +107,9 @@ def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
     if not start:
         raise DataError("empty", f"{path}: an empty file; fetch or make it again")
     told = "compressed as a whole: unpack it with gunzip first" if start.startswith(GZIP) else "of no known format"
-    raise DataError("unreadable", f"{path}: {told}; expected our own safetensors, D4RL's HDF5 or a Minari dataset")
+    raise DataError(
+        "unreadable", f"{path}: {told}; expected our own safetensors, D4RL's HDF5, or a Minari or LeRobot dataset"
+    )
 
 
 def _holds_episodes(path: Path) -> bool:

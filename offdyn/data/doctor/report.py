@@ -46,7 +46,7 @@ def examine(wanted: str, robot: str | None = None, target: str | None = None) ->
     goal = None if target is None else pairs.meant(target)
     if wanted.endswith((".yaml", ".yml")):
         return _of_pair(pairs.find(wanted), wanted, goal)
-    if not (wanted.startswith("minari:") or Path(wanted).expanduser().exists()):
+    if not (wanted.startswith(("minari:", "lerobot:")) or Path(wanted).expanduser().exists()):
         try:
             pair = pairs.find(wanted)
         except OffdynError as no_task:

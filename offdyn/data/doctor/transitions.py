@@ -52,7 +52,10 @@ def check_constants(subject: Subject) -> Iterator[Finding]:
         if still:
             fatal = subject.task is not None  # a toy environment may have such an entry
             yield found("constant-column", fatal, f"observation entries that never change: {_listed(still)}")
-    frozen = np.flatnonzero((rows.observation == rows.next_observation).all(axis=1))
+    same = (rows.observation == rows.next_observation).all(axis=1)
+    if (rows.card.get("reading") or {}).get("ends_without_successor"):
+        same &= ~rows.terminated
+    frozen = np.flatnonzero(same)
     if len(frozen):
         said = f"{len(frozen)} rows see exactly the same before and after the step"
         yield found("constant-rows", len(frozen) > FEW * len(rows), said, frozen)
