@@ -130,9 +130,9 @@ def list_all(asked: argparse.Namespace) -> int:
             _print_entry(f"    {row['task']}", f"{row['kind']}: {row['what changes']}", 39)
     for world in WORLDS.values():
         _print_entry(f"  {world.name}", f"a toy environment, for demonstrations: {world.description}", 39)
-    print("\nFAMILIES, any factor")
-    for family, (what, _) in FAMILIES.items():
-        _print_entry(f"  ROBOT-{family}-2.0", f"{what}, times 2", 39)
+    print("\nFAMILIES, any number")
+    for name, family in FAMILIES.items():
+        _print_entry(f"  ROBOT-{name}-{family.example}", family.what.format(family.example), 39)
     _print_entry("  TASK-legacy", "any of these with capsule masses and inertias as before MuJoCo 2.1.1", 39)
     print("\nMETHODS")
     for name, recipe in RECIPES.items():

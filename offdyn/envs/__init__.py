@@ -12,7 +12,7 @@ def register() -> None:
     from .robots import TIME_LIMIT
     from .tasks import TASKS
 
-    entry_point = f"{__name__}.gym_env:RobotEnv"
+    entry_point = f"{__name__}.gym:RobotEnv"
     for name in TASKS:
         kwargs = {"task": name}
         gymnasium.register(f"offdyn/{name}-v0", entry_point, kwargs=kwargs, max_episode_steps=TIME_LIMIT)

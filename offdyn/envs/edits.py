@@ -1,4 +1,4 @@
-"""An edit: one quantity of a robot's model multiplied by a factor or set to a value, in Python or YAML, never in XML.
+"""An edit: one quantity of a robot's model multiplied, moved or set, in Python or YAML, never in XML.
 
 `joint("foot_joint", range=Factor(0.4))` and the YAML line `{joint: foot_joint, range: {factor: 0.4}}` say the same.
 """
@@ -27,40 +27,52 @@ class Factor:
 
 
 @dataclass(frozen=True)
+class Offset:
+    """Add to what the model has: one number to its first entry, or entry by entry."""
+
+    by: float | Numbers
+
+
+RELATIVE: dict[str, type[Factor] | type[Offset]] = {"factor": Factor, "offset": Offset}
+
+
+@dataclass(frozen=True)
 class Edit:
-    """One quantity of one element (or of every one) multiplied by a factor or set to a value."""
+    """One quantity of one element (or of every one) multiplied by a factor, moved by an offset or set to a value."""
 
     part: str  # joint, geom, body, actuator or world
     name: str
     quantity: str
-    change: Factor | float | Numbers  # fewer numbers than the quantity has keep the rest
+    change: Factor | Offset | float | Numbers  # fewer numbers than the quantity has keep the rest
 
     def __post_init__(self) -> None:
         if self.part not in QUANTITIES:
             raise unknown("kind of model part", self.part, QUANTITIES)
         if self.quantity not in QUANTITIES[self.part]:
             raise unknown(f"quantity of a {self.part}", self.quantity, QUANTITIES[self.part])
-        given = self.change.by if isinstance(self.change, Factor) else self.change
+        given = _numbers(self.change)
         numbers = tuple(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else (given,)
         is_number = [isinstance(n, int | float | np.number) and not isinstance(n, bool) for n in numbers]
         if not numbers or not all(is_number) or not all(isfinite(n) for n in numbers):
-            raise OffdynError(f"{self}: expected a finite number, a list of them, or a factor; came {given!r}")
+            raise OffdynError(f"{self}: expected a finite number, a list, a factor or an offset; came {given!r}")
         # Lists become tuples, so that an edit can be hashed and compared.
         numbers = tuple(float(n) for n in numbers)
         plain = numbers if len(numbers) > 1 else numbers[0]
-        object.__setattr__(self, "change", Factor(plain) if isinstance(self.change, Factor) else plain)
+        kept = type(self.change)(plain) if isinstance(self.change, Factor | Offset) else plain
+        object.__setattr__(self, "change", kept)
 
     def __str__(self) -> str:
-        what = f"times {self.change.by}" if isinstance(self.change, Factor) else f"= {self.change}"
+        sign = {Factor: "times", Offset: "plus"}.get(type(self.change), "=")
+        what = f"{sign} {_numbers(self.change)}"
         return self.quantity + f" {what}" if self.part == "world" else f"{self.part} {self.name} {self.quantity} {what}"
 
     def to_mapping(self) -> dict[str, Any]:
         """The YAML form."""
 
-        def plain(numbers: float | Numbers) -> float | list[float]:
-            return list(numbers) if isinstance(numbers, tuple) else numbers
-
-        change = {"factor": plain(self.change.by)} if isinstance(self.change, Factor) else plain(self.change)
+        numbers = _numbers(self.change)
+        plain = list(numbers) if isinstance(numbers, tuple) else numbers
+        way = [name for name, kind in RELATIVE.items() if isinstance(self.change, kind)]
+        change = {way[0]: plain} if way else plain
         return {self.quantity: change} if self.part == "world" else {self.part: self.name, self.quantity: change}
 
 
@@ -83,11 +95,15 @@ def edit_from(mapping: object) -> Edit:
     change = mapping[quantities[0]]
     if isinstance(change, Mapping):
         for key in change:
-            if key != "factor":
-                raise unknown("way to change a quantity", str(key), ["factor"])
-        if not change:
-            raise OffdynError(f"{quantities[0]}: expected a number, a list or {{factor: NUMBER}}; came {{}}")
-        change = Factor(change["factor"])
+            if key not in RELATIVE:
+                raise unknown("way to change a quantity", str(key), RELATIVE)
+        if len(change) != 1:
+            raise OffdynError(
+                f"{quantities[0]}: expected a number, a list, {{factor: NUMBER}} or {{offset: NUMBER}}; "
+                f"came {dict(change)}"
+            )
+        ((way, by),) = change.items()
+        change = RELATIVE[way](by)
     name = mapping[part] if named else "world"
     if not isinstance(name, str):
         raise OffdynError(f"{part}: expected a name or '{EVERY}'; came {name!r}")
@@ -105,7 +121,7 @@ def geom(name: str, **change: Any) -> Edit:
 
 
 def body(name: str, **change: Any) -> Edit:
-    """Edit a body's position in its parent, its mass (inertia follows) or its principal inertia alone."""
+    """Edit a body's position in its parent, its mass (inertia follows), principal inertia or centre of mass."""
     return _edit("body", name, change)
 
 
@@ -114,7 +130,7 @@ def actuator(name: str, **change: Any) -> Edit:
     return _edit("actuator", name, change)
 
 
-def gravity(change: Factor | float) -> Edit:
+def gravity(change: Factor | Offset | float) -> Edit:
     """Edit how strongly everything is pulled down, in m/s^2."""
     return Edit("world", "world", "gravity", change)
 
@@ -162,8 +178,8 @@ def _elements(spec: mujoco.MjSpec, edit: Edit) -> list[Any]:
 
 
 def _changed(edit: Edit, quantity: Quantity, unit: float, old: np.ndarray) -> np.ndarray:
-    factor = isinstance(edit.change, Factor)
-    numbers = np.atleast_1d(np.asarray(edit.change.by if isinstance(edit.change, Factor) else edit.change, float))
+    factor, offset = isinstance(edit.change, Factor), isinstance(edit.change, Offset)
+    numbers = np.atleast_1d(np.asarray(_numbers(edit.change), float))
     if not len(old) and edit.name != EVERY:
         raise OffdynError(f"the edit '{edit}' cannot be made: the shape of this {edit.part} has no {edit.quantity}")
     if len(numbers) > len(old) and edit.name != EVERY:
@@ -173,7 +189,8 @@ def _changed(edit: Edit, quantity: Quantity, unit: float, old: np.ndarray) -> np
         new = old * numbers
     else:
         kept = min(len(numbers), len(old))
-        new[:kept] = old[:kept] * numbers[:kept] if factor else numbers[:kept] * unit
+        given = numbers[:kept] * (1.0 if factor else unit)
+        new[:kept] = old[:kept] * given if factor else old[:kept] * offset + given
     if (new < quantity.least).any() or (quantity.is_positive and (new <= 0).any()):
         least = "more than 0" if quantity.is_positive else f"at least {quantity.least:g}"
         raise OffdynError(f"the edit '{edit}' gives {edit.quantity} {_text(new)}; it must be {least}")
@@ -182,9 +199,15 @@ def _changed(edit: Edit, quantity: Quantity, unit: float, old: np.ndarray) -> np
     return new
 
 
+def _numbers(change: Factor | Offset | float | Numbers) -> Any:
+    return change.by if isinstance(change, Factor | Offset) else change
+
+
 def _why_nothing(edit: Edit, old: Values) -> str:
     if isinstance(edit.change, Factor) and np.all(np.asarray(edit.change.by) == 1):
         return "a factor of 1 keeps what is there"
+    if isinstance(edit.change, Offset):
+        return "an offset of 0 keeps what is there"
     if isinstance(edit.change, Factor) and not any(value.any() for value in old):
         return f"{edit.quantity} is 0, and stays so whatever the factor"
     return f"{edit.quantity} already is {_text(old[0])}" if len(old) == 1 else f"every {edit.part} has that already"

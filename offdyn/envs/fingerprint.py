@@ -6,6 +6,8 @@ import re
 import mujoco
 import numpy as np
 
+from .effects import NONE, Effects
+
 
 def model_hash(model: mujoco.MjModel) -> str:
     """A hash of the compiled model's physics: the same for the same body, whatever its colours and names."""
@@ -13,6 +15,13 @@ def model_hash(model: mujoco.MjModel) -> str:
     for name, value in physics_fields(model).items():
         digest.update(name.encode() + repr(value.shape).encode() + np.ascontiguousarray(value).tobytes())
     return digest.hexdigest()[:16]
+
+
+def body_hash(model: mujoco.MjModel, effects: Effects) -> str:
+    """A hash of the model and of what stands between it and the agent; without effects that of the model."""
+    if effects == NONE:
+        return model_hash(model)
+    return hashlib.sha256(f"{model_hash(model)} {sorted(effects.to_mapping().items())}".encode()).hexdigest()[:16]
 
 
 # Colours, names, cameras and the trees that speed up ray casting and collision checks.

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from .._util.errors import OffdynError, unknown
+from .effects import NONE, Line
 from .quiet import quiet_when_unstable
 from .render import Canvas
 from .simulator import UNSTABLE
@@ -43,6 +44,7 @@ class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (spec.action_size,), np.float32)
         self._x = 0.0
         self._last: tuple[np.ndarray, float] = (np.zeros(spec.observation_size), 0.0)
+        self._line = None if self.task.effects == NONE else Line(self.task.effects, *spec[:2])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """Start an episode; the first after `seed` starts as Gymnasium's own robot does under that seed."""
@@ -54,7 +56,9 @@ class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         mujoco.mj_forward(self.model, self.data)
         self._x = self._position()
         observation = self.robot.observe(self.data.qpos, self.data.qvel)
-        self._last = observation, 0.0
+        if self._line is not None:
+            observation = self._line.start(seed, observation)
+        self._last = observation.copy(), 0.0
         return observation, {"x_position": self._x}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -63,6 +67,8 @@ class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if action.shape != self.action_space.shape or not np.isfinite(action).all():
             raise OffdynError(f"{self.task.name}: expected {self.action_space.shape} finite numbers, came {action}")
         action = np.clip(action, -1.0, 1.0)
+        if self._line is not None:
+            action = np.clip(self._line.obeyed(action), -1.0, 1.0)
         self.data.ctrl[:] = action
         warned = self._instabilities()
         with quiet_when_unstable():
@@ -73,6 +79,8 @@ class RobotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         x, before = self._position(), self._x
         self._x = x
         observation = self.robot.observe(self.data.qpos, self.data.qvel)
+        if self._line is not None:
+            observation = self._line.seen(observation)
         reward = float(self.robot.reward(np.asarray(x - before), action))
         self._last = observation.copy(), reward
         terminated = bool(self.robot.terminated(self.data.qpos, self.data.qvel))

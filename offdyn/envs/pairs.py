@@ -12,6 +12,7 @@ from . import custom, tasks
 from .custom import OwnPair
 from .custom_batch import OwnBodies
 from .domain import Domain
+from .effects import NONE, EffectBodies
 from .jetpack import JETPACK
 from .padding import PaddedBodies
 from .simulator import Simulator
@@ -110,16 +111,39 @@ def open_bodies(
         return WorldBodies(pair, [role == "target" for _, role in bodies], seeds)
     if isinstance(pair, OwnPair):
         return OwnBodies(pair, [role for _, role in bodies], seeds, processes)
-    robots = [p if role == "target" else tasks.source_of(p) for p, role in bodies if isinstance(p, Task)]
+    robots = [(p, role) for p, role in bodies if isinstance(p, Task)]
+    return with_effects(open_robots(robots, seeds, threads, padded), robots, seeds)
+
+
+def open_robots(
+    bodies: Sequence[tuple[Task, str]],
+    seeds: Sequence[tuple[int, ...]],
+    threads: int | None = None,
+    padded: bool = False,
+) -> Domain:
+    """Robots without their effects."""
+    robots = [_body_of(task, role) for task, role in bodies]
     return PaddedBodies(robots, seeds, threads) if padded else Simulator(robots, seeds, threads=threads)
 
 
+def with_effects(domain: Domain, bodies: Sequence[tuple[Task, str]], seeds: Sequence[tuple[int, ...]]) -> Domain:
+    """These robots, just opened, with what stands between them and the agent."""
+    robots = [_body_of(task, role) for task, role in bodies]
+    if all(task.effects == NONE for task in robots):
+        return domain
+    sizes = [(task.robot.spec.observation_size, task.robot.spec.action_size) for task in robots]
+    return EffectBodies(domain, [task.effects for task in robots], seeds, sizes)
+
+
+def _body_of(task: Task, role: str) -> Task:
+    return task if role == "target" else tasks.source_of(task)
+
+
 def fingerprints(pair: Pair) -> dict[str, str]:
-    """What identifies the two bodies in a result: hashes of the compiled models."""
+    """What identifies the two bodies in a result: hashes of the compiled models and of their effects."""
     if not isinstance(pair, Task):
         return {}
-    source = tasks.source_of(pair)
-    return {"source": tasks.model_hash(source.model()), "target": tasks.model_hash(pair.model())}
+    return {"source": tasks.source_of(pair).fingerprint(), "target": pair.fingerprint()}
 
 
 def normalised(pair: Pair, episode_return: float) -> float | None:

@@ -22,7 +22,7 @@ from .._util.errors import OffdynError
 from . import pairs
 from .domain import Domain, Rows
 from .padding import padded as padded_spec
-from .tasks import Task
+from .tasks import Task, resolve
 
 IN_MEMORY = "/dev/shm"  # where it exists: elsewhere the system writes the file to a disk now and then
 
@@ -50,7 +50,7 @@ def _layout(observation_size: int, action_size: int) -> "np.dtype[np.void]":
 
 
 class BodyProcesses:
-    """As `Domain` asks. What a body does depends on no other: it is the same in however many processes."""
+    """As `Domain` asks, without effects. What a body does depends on no other, in however many processes it is."""
 
     def __init__(
         self,
@@ -168,10 +168,10 @@ def _serve(training: Channel) -> None:
     about = json.loads(training.receive())
     layout = _layout(*about["size"])
     memory = np.frombuffer(mmap.mmap(about["file"], 0), layout)[about["from"] : about["to"]]
-    find = functools.cache(lambda task: pairs.find(json.loads(task)))  # to find one is to compile it
+    find = functools.cache(lambda task: resolve(json.loads(task)))  # to find one is to compile it
     bodies = [(find(task), role) for task, role in about["bodies"]]
     seeds = [tuple(seed) for seed in about["seeds"]]
-    domain = pairs.open_bodies(bodies, seeds, threads=1, padded=about["padded"])
+    domain = pairs.open_robots(bodies, seeds, threads=1, padded=about["padded"])
     memory["now"] = domain.observation
     training.send()
     while True:

@@ -132,17 +132,28 @@ def _write_mass(spec: mujoco.MjSpec, bodies: list[Any], old: Values, new: Values
         spec.compiler.settotalmass += float(sum((b - a).item() for a, b in zip(old, new, strict=True)))
 
 
-def _write_inertia(spec: mujoco.MjSpec, bodies: list[Any], old: Values, new: Values) -> None:
-    """Write explicit inertials, in the densities' own units: a fixed total mass rescales them again when compiled."""
+def _make_explicit(spec: mujoco.MjSpec, bodies: list[Any]) -> None:
+    """Write inertials as compiled, in the densities' own units: a fixed total mass rescales them again."""
     unscaled = spec.copy()
     unscaled.compiler.settotalmass = -1
     model = unscaled.compile()
-    indices = _indices(spec, bodies)
     spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
-    for element, index, before, after in zip(bodies, indices, old, new, strict=True):
+    for element, index in zip(bodies, _indices(spec, bodies), strict=True):
         element.explicitinertial = True
-        element.mass, element.inertia = model.body_mass[index], model.body_inertia[index] * after / before
+        element.mass, element.inertia = model.body_mass[index], model.body_inertia[index]
         element.ipos, element.iquat = model.body_ipos[index], model.body_iquat[index]
+
+
+def _write_inertia(spec: mujoco.MjSpec, bodies: list[Any], old: Values, new: Values) -> None:
+    _make_explicit(spec, bodies)
+    for element, before, after in zip(bodies, old, new, strict=True):
+        element.inertia = element.inertia * after / before
+
+
+def _write_centre(spec: mujoco.MjSpec, bodies: list[Any], old: Values, new: Values) -> None:
+    _make_explicit(spec, bodies)
+    for element, after in zip(bodies, new, strict=True):
+        element.ipos = after
 
 
 def _indices(spec: mujoco.MjSpec, bodies: list[Any]) -> list[int]:
@@ -208,6 +219,7 @@ QUANTITIES: dict[str, dict[str, Quantity]] = {
         "position": _field("pos"),
         "mass": Quantity(_compiled_body_field("body_mass"), _write_mass, is_positive=True, rank=1),
         "inertia": Quantity(_compiled_body_field("body_inertia"), _write_inertia, is_positive=True, rank=2),
+        "centre": Quantity(_compiled_body_field("body_ipos"), _write_centre, rank=2),
     },
     "actuator": {"strength": _field("gear", 1)},
     "world": {"gravity": Quantity(_read_gravity, _write_gravity, least=0)},

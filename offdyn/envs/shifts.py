@@ -1,13 +1,17 @@
-"""The named shifts, each a short list of edits of a stock robot, and the families that take any factor.
+"""The named shifts, each a short list of edits of a stock robot, and the families that take any number.
 
 The eight targets of the paper follow the released model files; docs/tasks.md has every number.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from .edits import EVERY, Edit, Factor, actuator, body, geom, gravity, joint
+from .._util.errors import OffdynError
+from .edits import EVERY, Edit, Factor, Offset, actuator, body, geom, gravity, joint
+from .effects import Effects
 
-__all__ = ["EVERY", "FAMILIES", "SHIFTS", "Edit", "Factor", "actuator", "body", "geom", "gravity", "joint"]
+__all__ = ["EVERY", "FAMILIES", "SHIFTS", "Edit", "Effects", "Factor", "Offset"]
+__all__ += ["actuator", "body", "geom", "gravity", "joint"]
 
 # What the paper lists; the released model files change more (see docs/tasks.md).
 NO_THIGHS_AS_PRINTED = (
@@ -61,12 +65,42 @@ SHIFTS: list[tuple[str, str, tuple[Edit, ...], str]] = [
     ("ant-short-feet", "morphology", SHORT_FEET, "both front feet keep 1/4 of their length"),
 ]  # fmt: skip
 
-FAMILIES: dict[str, tuple[str, Callable[[float], Edit]]] = {
+
+class Family(NamedTuple):
+    """A shift of one number: `ROBOT-FAMILY-NUMBER` is its task."""
+
+    what: str  # changes, with {} for the number
+    shift: Callable[[float], Edit | Effects]
+    example: str = "2.0"
+
+
+def _times(make: Callable[[Factor], Edit]) -> Callable[[float], Edit]:
+    """A multiple of what the robot has."""
+
+    def edit(by: float) -> Edit:
+        if by <= 0:
+            raise OffdynError("the factor must be more than 0")
+        return make(Factor(by))
+
+    return edit
+
+
+FAMILIES: dict[str, Family] = {
     # Floor and robot alike: MuJoCo takes the larger friction of two touching geoms, so this scales every contact's.
-    "friction": ("friction of every contact", lambda by: geom(EVERY, friction=Factor(by))),
-    "gravity": ("gravity", lambda by: gravity(Factor(by))),
-    "mass": ("mass and inertia of every body", lambda by: body(EVERY, mass=Factor(by))),
-    "damping": ("damping of every joint", lambda by: joint(EVERY, damping=Factor(by))),
-    "armature": ("armature of every joint", lambda by: joint(EVERY, armature=Factor(by))),
-    "strength": ("torque of every actuator", lambda by: actuator(EVERY, strength=Factor(by))),
+    "friction": Family("friction of every contact times {}", _times(lambda by: geom(EVERY, friction=by))),
+    "gravity": Family("gravity times {}", _times(gravity)),
+    "mass": Family("mass and inertia of every body times {}", _times(lambda by: body(EVERY, mass=by))),
+    "damping": Family("damping of every joint times {}", _times(lambda by: joint(EVERY, damping=by))),
+    "armature": Family("armature of every joint times {}", _times(lambda by: joint(EVERY, armature=by))),
+    "strength": Family("torque of every actuator times {}", _times(lambda by: actuator(EVERY, strength=by)), "0.7"),
+    "mass-offset": Family("{} kg more mass in the torso", lambda by: body("torso", mass=Offset(by)), "1.5"),
+    "centre-of-mass": Family(
+        "the torso's centre of mass {} m further ahead", lambda by: body("torso", centre=Offset(by)), "0.05"
+    ),
+    "delay": Family("delay of every command, in steps: {}", lambda by: Effects(delay=by), "2"),  # type: ignore[arg-type]
+    "latency": Family("age of every observation, in steps: {}", lambda by: Effects(latency=by), "1"),  # type: ignore[arg-type]
+    "deadband": Family("commands below {} do nothing", lambda by: Effects(deadband=by), "0.1"),
+    "backlash": Family("a gap of {} in every command, felt when it turns", lambda by: Effects(backlash=by), "0.05"),
+    "torque-limit": Family("commands are cut at {}", lambda by: Effects(torque_limit=by), "0.6"),
+    "noise": Family("noise of deviation {} on every observation", lambda by: Effects(noise=by), "0.01"),
 }

@@ -1,4 +1,4 @@
-"""A task: one robot with one shift; the table of all named tasks, and how a task is found by what a user types."""
+"""A task: one robot with its shift; the table of all named tasks, and how a task is found by what a user types."""
 
 import csv
 import functools
@@ -14,7 +14,8 @@ import yaml
 
 from .._util.errors import OffdynError, unknown
 from .edits import Edit, apply, edit_from
-from .fingerprint import model_hash
+from .effects import NONE, Effects, effects_from
+from .fingerprint import body_hash
 from .inertia import INERTIAS
 from .quantities import compiled
 from .robots import ROBOTS, Robot
@@ -25,7 +26,7 @@ LEGACY = "-legacy"  # after the name of any built-in task: the same with legacy 
 
 @dataclass(frozen=True)
 class Task:
-    """A robot and the edits that shift it; no edits: a source."""
+    """A robot, the edits that shift it and what stands between it and the agent; none of both: a source."""
 
     name: str
     robot: Robot
@@ -33,6 +34,7 @@ class Task:
     kind: str = "own"  # source, kinematic, morphology, a family's name, or own
     description: str = ""
     inertia: str = "modern"  # or legacy: masses and inertias of capsules as engines before MuJoCo 2.1.1 had them
+    effects: Effects = NONE
 
     def __post_init__(self) -> None:
         if self.inertia not in INERTIAS:
@@ -70,12 +72,17 @@ class Task:
             reason = " ".join(str(error).split())
             raise OffdynError(f"task '{self.name}': MuJoCo refuses the edited model: {reason}") from error
 
+    def fingerprint(self) -> str:
+        """A hash of all that can matter to its motion and to what an agent sees of it."""
+        return body_hash(self.model(), self.effects)
+
     def to_mapping(self) -> dict[str, Any]:
         """The YAML form, which `resolve` reads back."""
         said = {"description": self.description} if self.description else {}
         said |= {} if self.inertia == "modern" else {"inertia": self.inertia}
         edits = [edit.to_mapping() for edit in self.shift]
-        return {"name": self.name, "robot": self.robot.name, **said, "edits": edits}
+        effects = {"effects": self.effects.to_mapping()} if self.effects != NONE else {}
+        return {"name": self.name, "robot": self.robot.name, **said, "edits": edits, **effects}
 
 
 def _table() -> dict[str, Task]:
@@ -91,7 +98,7 @@ def _table() -> dict[str, Task]:
 TASKS: dict[str, Task] = _table()
 
 REFERENCES = {"published": "reference_scores.csv", "measured": "measured_scores.csv"}  # beside this file
-NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 
 
 def resolve(wanted: "str | Path | Mapping[str, Any] | Task") -> Task:
@@ -129,19 +136,29 @@ def _family_member(name: str) -> Task | None:
     match = re.fullmatch(rf"({'|'.join(ROBOTS)})-({'|'.join(FAMILIES)})-({NUMBER})", name)
     if not match:
         return None
-    robot, family, factor = match[1], match[2], float(match[3])
-    if factor <= 0:
-        raise OffdynError(f"task '{name}': the factor must be more than 0")
-    what, edit = FAMILIES[family]
-    return Task(name, ROBOTS[robot], (edit(factor),), family, f"{what} times {factor:g}")
+    robot, kind, number = ROBOTS[match[1]], match[2], float(match[3])
+    family = FAMILIES[kind]
+    try:
+        shift = family.shift(number)
+    except OffdynError as error:
+        raise OffdynError(f"task '{name}': {error}") from error
+    description = family.what.format(f"{number:g}")
+    if isinstance(shift, Effects):
+        return Task(name, robot, (), kind, description, effects=shift)
+    return Task(name, robot, (shift,), kind, description)
 
 
 def _no_task(name: str) -> OffdynError:
     plain = name.removesuffix(LEGACY)
+    if re.fullmatch(rf"({'|'.join(ROBOTS)})(-({'|'.join(FAMILIES)})-({NUMBER})){{2,}}", plain):
+        return OffdynError(
+            f"task '{plain}': a name holds one family; write several shifts as a YAML file with edits and effects"
+        )
     factor = re.search(rf"-({NUMBER})$", plain)
-    known = [f"{r}-{f}-{factor[1]}" for r in ROBOTS for f in FAMILIES] if factor else list(TASKS)
+    robots = [robot for robot in ROBOTS if plain.startswith(robot)] or ROBOTS
+    known = [f"{r}-{f}-{factor[1]}" for r in robots for f in FAMILIES] if factor else list(TASKS)
     return OffdynError(
-        f"{unknown('task', plain, known)}; a task is a name that `offdyn list` prints, ROBOT-FAMILY-FACTOR such as "
+        f"{unknown('task', plain, known)}; a task is a name that `offdyn list` prints, ROBOT-FAMILY-NUMBER such as "
         f"hopper-gravity-0.5 (families: {', '.join(FAMILIES)}), either of them followed by {LEGACY}, or a YAML file "
         "ending in .yaml"
     )
@@ -158,12 +175,13 @@ def _from_file(path: Path) -> Task:
 
 
 def _from_mapping(content: object, where: str) -> Task:
-    keys = ("name", "robot", "edits", "description", "inertia")
+    keys = ("name", "robot", "edits", "effects", "description", "inertia")
     if not isinstance(content, Mapping):
         raise OffdynError(f"{where}: expected a mapping with the keys name, robot and edits; came {content!r}")
     for key in content:
         if key not in keys:
             raise OffdynError(f"{where}: {unknown('key', str(key), keys)}")
+    content = {"edits": []} | dict(content) if "effects" in content else content
     for key, kind in {"name": str, "robot": str, "edits": list}.items():
         if not isinstance(content.get(key), kind):
             raise OffdynError(f"{where}: {key} must be a {kind.__name__}; came {content.get(key)!r}")
@@ -179,8 +197,12 @@ def _from_mapping(content: object, where: str) -> Task:
             edits.append(edit_from(edit))
         except OffdynError as error:
             raise OffdynError(f"{where}, edit {number}: {error}") from error
+    try:
+        effects = effects_from(content.get("effects", {}))
+    except OffdynError as error:
+        raise OffdynError(f"{where}, effects: {error}") from error
     description = str(content.get("description", ""))
-    task = Task(content["name"], ROBOTS[content["robot"]], tuple(edits), "own", description, inertia)
+    task = Task(content["name"], ROBOTS[content["robot"]], tuple(edits), "own", description, inertia, effects)
     return _not_another(task, where)
 
 
@@ -189,7 +211,7 @@ def _not_another(task: Task, where: str) -> Task:
     built_in = _built_in(task.name)
     if built_in is None:
         return task
-    if (built_in.robot.name, built_in.shift) != (task.robot.name, task.shift):
+    if (built_in.robot.name, built_in.shift, built_in.effects) != (task.robot.name, task.shift, task.effects):
         raise OffdynError(f"{where}: the name '{task.name}' belongs to a built-in task of other edits; choose another")
     if built_in.inertia != task.inertia:
         raise OffdynError(
@@ -212,7 +234,7 @@ def check_pair(source: Task, target: Task, allow_no_shift: bool = False) -> None
             f"source '{source.name}' is of robot {source.robot.name}, target '{target.name}' of {target.robot.name}: "
             "their states and actions differ; choose two tasks of one robot"
         )
-    if not allow_no_shift and model_hash(source.model()) == model_hash(target.model()):
+    if not allow_no_shift and source.fingerprint() == target.fingerprint():
         raise OffdynError(
             f"target '{target.name}' has the same compiled model as source '{source.name}': there is no shift to "
             "learn across; choose another target, or set allow_no_shift if that is meant"

@@ -150,8 +150,10 @@ class Cohort:
             starts += [(seed, TARGET, 0) for _, seed in lanes]
         robots = [(task, role) for task, role in bodies if isinstance(task, Task)]
         domain: Any = NoBodies(self.spec)
-        if robots and threads and beside_a_gpu():
+        self._in_processes = bool(robots and threads and beside_a_gpu())
+        if robots and threads and self._in_processes:
             domain = BodyProcesses(robots, starts, threads, self.plan.padded)
+            domain = pairs.with_effects(domain, robots, starts)
         elif bodies:
             domain = pairs.open_bodies(bodies, starts, threads, self.plan.env_processes, self.plan.padded)
         if self.bodies > 1:
@@ -207,7 +209,7 @@ class Cohort:
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
         rows = self._act(ids, actions[: len(ids)])
-        if isinstance(self.domain, BodyProcesses) and not self.normalises and self.members.count == 1:
+        if self._in_processes and not self.normalises and self.members.count == 1:
             # The device is at the next actions while these rows are looked at.
             self._chosen = self._choose(self._bodies_at(self.clock + self.plan.tick), self.clock + self.plan.tick)
         self._take_in(ids, rows)

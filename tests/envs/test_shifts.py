@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from offdyn._util.errors import OffdynError
-from offdyn.envs.edits import EVERY, Edit, Factor, actuator, body, edit_from, geom, gravity, joint
+from offdyn.envs.edits import EVERY, Edit, Factor, Offset, actuator, body, edit_from, geom, gravity, joint
 from offdyn.envs.quantities import QUANTITIES
 from offdyn.envs.robots import ROBOTS
 from offdyn.envs.tasks import TASKS, Task, resolve
@@ -27,6 +27,8 @@ FACTORS = [
     geom(EVERY, friction=Factor(2)),
     body(EVERY, position=Factor(1.1)),
     body(EVERY, mass=Factor(2)),
+    body("torso", mass=Offset(0.5)),
+    body("torso", centre=Offset((0.01, 0, 0.02))),
     body(EVERY, inertia=Factor(2)),
     actuator(EVERY, strength=Factor(2)),
     gravity(Factor(2)),
@@ -245,5 +247,5 @@ def test_the_examples_of_the_manual_are_one_shift_in_two_forms() -> None:
 
 
 def test_domains_need_no_jax() -> None:
-    code = "import sys; from offdyn.envs import gym_env, picture, tasks; sys.exit('jax' in sys.modules)"
+    code = "import sys; from offdyn.envs import gym, picture, tasks; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

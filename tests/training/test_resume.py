@@ -49,3 +49,10 @@ def test_a_cohort_stopped_several_times_equals_one_that_never_stopped(undisturbe
 def test_a_cohort_stopped_during_the_last_tick_equals_one_that_never_stopped(undisturbed: Path, tmp_path: Path) -> None:
     stopped_and_resumed(small.two_runs(), tmp_path / "parts", 5, 475)
     assert differing(outcome(undisturbed), outcome(tmp_path / "parts")) == []
+
+
+@pytest.mark.slow
+def test_a_resumed_run_on_a_robot_with_late_commands_and_noise_equals_one_that_never_stopped(tmp_path: Path) -> None:
+    effects = {"delay": 3, "latency": 2, "noise": 0.1, "backlash": 0.2}
+    worn = {"name": "worn-hopper", "robot": "hopper", "effects": effects}
+    check([run("sac", world=worn)], tmp_path, 215)

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from ... import __version__
 from ..._util.errors import check_format
-from ...envs.tasks import Task, model_hash
+from ...envs.tasks import Task
 from .actions import known_bounds
 from .dataset import COLUMNS, DataError, Dataset
 
@@ -31,7 +31,7 @@ def made_here(task: Task) -> dict[str, Any]:
     import mujoco
 
     shift = None if task.name == task.robot.name else task.name
-    body = {"robot": task.robot.name, "shift": shift, "model": model_hash(task.model())}
+    body = {"robot": task.robot.name, "shift": shift, "model": task.fingerprint()}
     return body | {"mujoco": mujoco.__version__, "licence": LICENCE}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...envs.effects import NONE
 from ...envs.tasks import reference
 from .dynamics import Replayed, looks_like_a_start, replay
 from .finding import Finding, found
@@ -121,6 +122,7 @@ def _surely(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
     dead, alive = np.logical_and.reduce(said), ~np.logical_or.reduce(said)
     if subject.task is not None:  # a clipped velocity may have been one that ends the episode
         alive &= subject.simulable
+        dead &= subject.task.effects == NONE  # an old or noisy reading does not show the end
     return dead & subject.finite, alive & subject.finite
 
 

@@ -10,6 +10,7 @@ from ..._util.errors import OffdynError
 from ..._util.types import Spec
 from ...envs import pairs
 from ...envs.domain import Rows
+from ...envs.effects import NONE
 from ...envs.tasks import Task
 from ..datasets.dataset import COLUMNS, Dataset
 from .dynamics import replay, sample
@@ -49,8 +50,8 @@ def examine_pair(pair: pairs.Pair) -> tuple[Apart | None, list[Finding]]:
 
 
 def divergence(pair: pairs.Pair, rolled: dict[str, list[Rows]]) -> Apart:
-    """Measured in states that random actions lead the source to; in a toy environment, in its first states."""
-    if isinstance(pair, Task):
+    """Measured in states that random actions lead the source to; else, or with effects, in first states."""
+    if isinstance(pair, Task) and pair.effects == NONE:
         columns = {name: np.concatenate([getattr(rows, name) for rows in rolled["source"]]) for name in COLUMNS}
         subject = Subject(Dataset(**columns, card={}), pair)
         error = replay(pair, subject.dataset, sample(subject)).error

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._util.types import Spec
 from ...envs import pairs
+from ...envs.effects import NONE
 from ...envs.tasks import Task
 from ..datasets.bodies import robot_of
 from ..datasets.dataset import Dataset
@@ -79,7 +80,7 @@ class Subject:
     @cached_property
     def simulable(self) -> np.ndarray:
         """Rows from which the named body can be simulated and compared."""
-        if self.task is None:
+        if self.task is None or self.task.effects != NONE:  # then a row does not show what the body did
             return np.zeros(len(self.dataset), bool)
         robot, rows = self.task.robot, self.dataset
         seen = whole_state_seen(robot, rows.observation) & whole_state_seen(robot, rows.next_observation)
