@@ -246,6 +246,31 @@ def test_a_file_gives_the_same_names_and_flags_win_over_it(
     assert (only.schedule.source_steps, only.sac.actor_widths, asked["out"]) == (200_000, (16,), Path("here"))
 
 
+def test_a_dry_run_says_what_would_be_trained_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    asked = "train --task hopper-big-head ant-short-feet --method sac --seeds 0 1 --out mine --dry-run"
+    assert main(asked.split()) == 0
+    said = capsys.readouterr().out
+    assert "4 runs in 2 cohorts, below mine:" in said
+    for run in plan(["hopper-big-head", "ant-short-feet"], "sac", seeds=[0, 1])[0]:
+        assert f"  {run.name}\n" in said
+    (first,) = (line.split() for line in said.splitlines() if line.startswith("1 sac"))
+    assert first[2:5] == ["2", "1000000", "100000"]
+    assert first[6] == "GiB"
+    assert ":" in first[7]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_refuses_what_a_training_would_refuse(
+    trained: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = f"train --task hopper-big-head --penalty 0 --out {trained[0]} {SHORT} --dry-run"
+    assert "exists already" in told(asked, capsys)
+
+
 def test_tasks_of_one_robot_share_a_cohort_and_other_robots_do_not() -> None:
     runs, _ = plan(["hopper-big-head", "walker-no-right-thigh", "hopper-broken-joints"], seeds=[0, 1], penalty=[0, 1])
     cohorts = group(runs)

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._util.errors import OffdynError
 from ..training.signals import stop_on_signals
 from .parser import SEED, THREADS
+
+if TYPE_CHECKING:
+    from ..training.config import RunConfig
 
 DONE, FAILED, STOPPED = 0, 1, 75
 
@@ -50,6 +53,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--allow-no-shift", action="store_true", help="train although source and target are the same")
     train.add_argument("--allow-faulty-data", action="store_true", help="whatever `offdyn check` says of it")
     train.add_argument("--wandb", metavar="PROJECT", help="send the numbers to Weights & Biases as well")
+    train.add_argument("--dry-run", action="store_true", help="say what would be trained, and write nothing")
     train.add_argument("--keep-replay", action="store_true", help="keep the collected rows when the runs are done")
 
     resume.add_argument("out", type=Path, metavar="DIR", help="the --out of an earlier training")
@@ -97,8 +101,32 @@ def train(asked: argparse.Namespace) -> int:
     allow_no_shift = _switch("allow_no_shift", wanted.pop("allow_no_shift", False)) or asked.allow_no_shift
     keep_replay = _switch("keep_replay", wanted.pop("keep_replay", False)) or asked.keep_replay
     runs, notices = plan(allow_no_shift=allow_no_shift, **wanted)
+    if asked.dry_run:
+        return _say_what_would_be_trained(runs, out, notices, asked.threads)
     folders = _until_done_or_stopped(asked, out, notices, partial(training.start, runs, keep_replay=keep_replay))
     return STOPPED if folders is None else _print_results(folders)
+
+
+def _say_what_would_be_trained(
+    runs: Sequence["RunConfig"], out: Path, notices: Sequence[str], threads: int | None
+) -> int:
+    from ..studies.overview import table
+    from ..training import trainer as training
+    from ..training.config import methods_of
+    from ..training.progress import Lines
+
+    progress = Lines()
+    for text in notices:
+        progress.say(text)
+    cohorts = training.checked(runs, out, progress)
+    print(f"{sum(map(len, cohorts))} runs in {len(cohorts)} cohorts, below {out}:")
+    for run in (run for members in cohorts for run in members):
+        print(f"  {run.name}")
+    named = {f"{number} {methods_of(members)}": members for number, members in enumerate(cohorts, start=1)}
+    for line in table("cohort", named, measured=False, threads=threads):
+        print(line)
+    print("nothing was trained or written")
+    return DONE
 
 
 def resume(asked: argparse.Namespace) -> int:

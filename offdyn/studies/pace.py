@@ -1,13 +1,13 @@
-"""How long a cohort takes on this machine, from a compilation and a few ticks of it."""
+"""How long a cohort takes on this machine: from a few ticks of it, now or earlier, or as its like suggests."""
 
 import dataclasses
 import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from ..training import cohort_state
 from ..training.cohort import Cohort
 from ..training.config import RunConfig
 from ..training.hardware import beside_a_gpu
+from . import cost
 
 WARM_TICKS = 3  # in which everything is compiled
 TIMED_TICKS = 5
@@ -47,15 +48,48 @@ class Pace(NamedTuple):
 
 def measure(runs: Sequence[RunConfig], threads: int | None = None) -> Pace:
     """Of a cohort of these runs, measured once per shape, machine and version."""
-    short = [_short(run) for run in runs]
-    device = jax.devices()[0]
-    about = (__version__, device.device_kind, len(every()), threads, len(runs), short[0].cohort_key())
-    key = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
-    known = _known()
-    if key not in known:
-        known[key] = list(_measure(short, threads or default_threads(beside_a_gpu())))
+    short, threads = [_short(run) for run in runs], threads or default_threads(beside_a_gpu())
+    about, known = _about(short, threads), _known()
+    if about["key"] not in known:
+        known[about["key"]] = about | {"measured": list(_measure(short, threads))}
         _remember(known)
-    return Pace(*known[key])
+    return Pace(*known[about["key"]]["measured"])
+
+
+def estimate(runs: Sequence[RunConfig], threads: int | None = None) -> tuple[Pace, bool]:
+    """Without measuring, and whether that was done before: else the model's, as far off as it was for the likest."""
+    short = [_short(run) for run in runs]
+    about, known = _about(short, threads or default_threads(beside_a_gpu())), _known()
+    if about["key"] in known:
+        return Pace(*known[about["key"]]["measured"]), True
+    here = [each for each in known.values() if each["machine"] == about["machine"]]
+    alike = max((_likeness(about, each) for each in here), default=0)
+    likest = [each for each in here if _likeness(about, each) == alike]
+    model = np.array(about["modelled"])
+    for part in range(len(model)):
+        off = [each["measured"][part] / each["modelled"][part] for each in likest if each["measured"][part]]
+        model[part] *= float(np.median(off)) if off else 1.0
+    return Pace(*model.tolist()), False
+
+
+def _likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    return sum(one[name] == other[name] for name in ("method", "backbone", "robot", "lanes"))
+
+
+def _about(runs: list[RunConfig], threads: int) -> dict[str, Any]:
+    """What a cohort's pace depends on, and what the model says of it."""
+    first, device, cores = runs[0], jax.devices()[0], len(every())
+    machine = [device.device_kind, cores, threads]
+    model = Pace(cost.COMPILATION, cost.of_tick(runs, cores, threads), cost.of_episode_step(runs, threads))
+    return {
+        "key": hashlib.sha256(repr((__version__, machine, len(runs), first.cohort_key())).encode()).hexdigest()[:16],
+        "machine": machine,
+        "method": first.recipe.method.name,
+        "backbone": first.sac.backbone,
+        "robot": pairs.family_of(first.task),
+        "lanes": len(runs),
+        "modelled": list(model),
+    }
 
 
 def _short(run: RunConfig) -> RunConfig:
@@ -122,15 +156,16 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "offdyn" / "pace.json"
 
 
-def _known() -> dict[str, list[float]]:
+def _known() -> dict[str, dict[str, Any]]:
+    """By key what was measured on any machine; what an older version kept is measured again."""
     try:
         read = json.loads(_cache().read_text())
-        return {str(key): [float(value) for value in values] for key, values in read.items() if len(values) == 3}
-    except (OSError, ValueError, TypeError, AttributeError):
+        return {key: each for key, each in read.items() if isinstance(each, dict) and len(each["measured"]) == 3}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 
 
-def _remember(known: dict[str, list[float]]) -> None:
+def _remember(known: Mapping[str, Mapping[str, Any]]) -> None:
     try:
         _cache().parent.mkdir(parents=True, exist_ok=True)
         write_atomically(_cache(), json.dumps(known).encode())

@@ -264,8 +264,14 @@ def start(
     callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
     """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
+    trainers = _create_folders(checked(runs, out, progress or Quiet()), out, keep_replay)
+    return _train_all(trainers, threads, progress or Quiet(), stop or Stop(), callbacks)
+
+
+def checked(runs: Sequence[RunConfig], out: Path, progress: Progress) -> list[list[RunConfig]]:
+    """The cohorts that these runs come to, of which nothing is there yet and all could be trained here."""
     start_from.check(runs, out)
-    source_data.check(runs, progress or Quiet())
+    source_data.check(runs, progress)
     custom_target.check(runs)
     wandb.check(runs)
     cohorts = group(_left_to_do(runs, out))
@@ -274,8 +280,7 @@ def start(
         raise exists_already(taken[0], out)
     for members in cohorts:
         check_memory(members)
-    trainers = _create_folders(cohorts, out, keep_replay)
-    return _train_all(trainers, threads, progress or Quiet(), stop or Stop(), callbacks)
+    return cohorts
 
 
 def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:

@@ -26,7 +26,6 @@ SMALLER = {
     ("offdyn", "collect"): ("--steps", "200", "--threads", "1"),
     ("offdyn", "evaluate"): ("--episodes", "1"),
     ("offdyn", "video"): ("--steps", "3"),
-    ("offdyn", "study", "plan"): ("--no-time",),
 }
 LOOKING = ("list", "--version", "study")
 train_for_real = training.start

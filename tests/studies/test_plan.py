@@ -1,11 +1,14 @@
 """Runs become jobs: one for each cohort, after those they need, and never a run in two of them."""
 
+import time
 from pathlib import Path
 
 import pytest
 
+from offdyn._util.cores import every
 from offdyn._util.errors import OffdynError
 from offdyn.cli.main import main
+from offdyn.studies import cost, pace
 from offdyn.studies import job as jobs
 from offdyn.studies.job import Status
 from offdyn.studies.plan import plan
@@ -78,6 +81,8 @@ def test_the_plan_prints_runs_cohorts_memory_and_time_and_writes_nothing(
     file = write(tmp_path / "mine.yaml", "sac-tune")
     asked = ["study", "plan", str(file), "--out", str(tmp_path / "out"), "--threads", "1"]
     assert main(asked) == 0
+    assert "~" in capsys.readouterr().out  # nothing was measured yet
+    assert main([*asked, "--measure"]) == 0
     said = capsys.readouterr().out
     assert "4 runs, 0 of them done already; what is left is 2 cohorts" in said
     (line,) = [line for line in said.splitlines() if line.startswith("sac-src-jetpack")]
@@ -85,14 +90,16 @@ def test_the_plan_prints_runs_cohorts_memory_and_time_and_writes_nothing(
     assert (runs, source, target, unit) == ("2", "600", "0", "GiB")
     assert float(memory) == 0.0  # 2 lanes x 600 rows of a toy environment
     assert ":" in seconds
-    assert "one job after another on this machine" in said
+    assert "one cohort after another, on this machine" in said
+    assert "~" not in said
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr("offdyn.studies.pace._measure", None)  # a shape is measured once
-    assert main(asked) == 0
+    assert main(asked) == main([*asked, "--measure"]) == 0
+    assert "~" not in capsys.readouterr().out
 
 
 def test_the_memory_of_a_plan_is_that_of_its_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "plan", "penalty", "--only", "hopper", "--no-time", "--out", str(tmp_path / "out")]) == 0
+    assert main(["study", "plan", "penalty", "--only", "hopper", "--out", str(tmp_path / "out")]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("par-hopper")]
     rows = 2 * 5 * 5 * (1_000_000 + 100_000)  # tasks x penalties x seeds
     width = 11 + 3 + 1 + 11 + 1  # state, action, reward, next state, end
@@ -105,11 +112,36 @@ def test_a_dataset_that_is_not_there_leaves_the_time_open(
     monkeypatch.setenv("OFFDYN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     asked = ["--only", "hopper-big-head", "medium", "par", "--seeds", "0", "--out", str(tmp_path / "out")]
-    assert main(["study", "plan", "offline", *asked]) == 0
+    assert main(["study", "plan", "offline", *asked, "--measure"]) == 0
     said = capsys.readouterr().out
     assert "?" in next(line for line in said.splitlines() if line.startswith("par-hopper"))
     assert "could not be measured" in said
     assert "hopper-medium" in said.splitlines()[-1]
+
+
+def test_a_plan_of_every_cohort_is_there_in_five_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    began = time.process_time()
+    assert main(["study", "plan", "online", "--out", str(tmp_path / "out")]) == 0
+    assert time.process_time() - began < 5
+    times = [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "GiB" in line]
+    assert len(times) == 24
+    assert all(shown.startswith("~") and ":" in shown for shown in times)
+
+
+def test_an_estimate_is_as_far_off_as_it_was_for_the_likest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    par, sac = (study(method).runs()[0] for method in (PAR, "sac"))
+    for runs, slower in ((par, 2.0), (sac, 7.0)):
+        modelled = pace.estimate(runs, 1)[0]
+        monkeypatch.setattr(pace, "_measure", lambda *_, at=modelled, by=slower: [by * part for part in at])
+        pace.measure(runs, 1)
+    three, known = pace.estimate([*par, *par[:1]], 1)
+    assert not known
+    assert three.tick == pytest.approx(2.0 * cost.of_tick([*par, *par[:1]], len(every()), 1))
+    assert pace.estimate(sac, 1)[1]
 
 
 def test_the_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
