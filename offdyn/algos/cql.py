@@ -1,4 +1,4 @@
-"""CQL: SAC whose critics give the source rows' own actions more than any others.
+"""CQL: SAC whose critics give the source transitions' own actions more than any others.
 
 Kumar et al. 2020, "Conservative Q-Learning for Offline Reinforcement Learning", equation 4. On a dataset alone it is
 the paper's CQL-0. Presets: docs/methods/offline.md.
@@ -11,7 +11,7 @@ from .._util.types import Array, Batch, Context
 from ..data.replay import Replay
 from .common import conservative
 from .common.conservative import Conservatism
-from .method import Method, Notes, Preset
+from .method import Method, Metrics, Preset
 from .networks import Parameters
 
 # What the public implementation that the paper names does otherwise, as far as it is a choice here.
@@ -26,7 +26,7 @@ RELEASED = {
     "normalise_observations": True,
 }
 PRESETS = {"paper": Preset(), "released": Preset(RELEASED)}
-SOURCE_SHARE = 1.0  # of the rows: written for source rows alone
+SOURCE_SHARE = 1.0  # of the transitions: written for source transitions alone
 
 
 @lanewise
@@ -39,13 +39,13 @@ def critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) ->
     return conservative.add(loss, critic, source, SOURCE_SHARE, ctx)
 
 
-def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
+def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Metrics:
     return conservative.diagnose(source, ctx)
 
 
 CQL = Method(
     "cql",
-    "SAC with conservative critics on the source rows",
+    "SAC with conservative critics on the source transitions",
     Hyper,
     presets=PRESETS,
     critic_loss=critic_loss,

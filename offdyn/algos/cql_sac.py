@@ -1,4 +1,4 @@
-"""CQL+SAC: source rows train the critics with CQL's loss, target rows with SAC's.
+"""CQL+SAC: source transitions train the critics with CQL's loss, target transitions with SAC's.
 
 Lyu et al. 2024, appendix "Implementation details". Presets: docs/methods/offline.md.
 """
@@ -14,7 +14,7 @@ from .method import Method, Preset
 from .networks import Parameters
 
 PRESETS = {"paper": Preset(), "printed": Preset({"conservatism": "expectation"})}
-SOURCE_SHARE = 0.5  # of the rows of an update
+SOURCE_SHARE = 0.5  # of the transitions of an update
 
 
 @lanewise
@@ -29,7 +29,7 @@ def critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) ->
 
 CQL_SAC = Method(
     "cql+sac",
-    "SAC on both domains, with conservative critics on the source rows",
+    "SAC on both domains, with conservative critics on the source transitions",
     Hyper,
     presets=PRESETS,
     critic_loss=critic_loss,

@@ -1,6 +1,6 @@
-"""DARC: add to a source reward how much likelier the row's next state is in the target than in the source.
+"""DARC: add to a source reward how much likelier the transition's next state is in the target than in the source.
 
-DARC-weight: let the row count by as much instead; it is the variant with importance weights of Eysenbach et al.
+DARC-weight: let the transition count by as much instead; it is the variant with importance weights of Eysenbach et al.
 
 Eysenbach et al. 2021, "Off-Dynamics Reinforcement Learning: Training for Transfer with Domain Classifiers", algorithm
 1; Lyu et al. 2024, appendix "Implementation details", for the coefficients. Presets: docs/methods/darc.md.
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from .._util.fields import lanewise
 from .._util.types import Array, Batch, Context
 from .common import classifiers
-from .method import Method, Notes, Preset
+from .method import Method, Metrics, Preset
 
 PAPER_PENALTY = {
     "halfcheetah-broken-back-thigh": 2.0,
@@ -38,13 +38,13 @@ ORIGINAL = {
     "temperature": 1.0,
 }
 WEIGHTED = {"penalty": 0.0, "weight_low": 1e-4, "weight_high": 1.0}
-# The original clips nothing. A row that weighs a million leaves the others none anyway, and the loss stays finite.
+# The original clips nothing. A transition that weighs a million leaves nothing to others, and the loss stays finite.
 UNCLIPPED = {"penalty": 0.0, "weight_low": 0.0, "weight_high": 1e6}
 PENALTIES: dict[str, Any] = {
     "by_task": {task: {"penalty": penalty} for task, penalty in PAPER_PENALTY.items()},
     "otherwise": {"penalty": PENALTY_ELSEWHERE},
 }
-# What Google's code, ODRL and the paper's printed loss have; `paper` learns from the rows of both domains.
+# What Google's code, ODRL and the paper's printed loss have; `paper` learns from the transitions of both domains.
 SOURCE_ONLY = {"learns_from": "source"}
 PRESETS = {
     "paper": Preset(**PENALTIES),
@@ -56,10 +56,10 @@ PRESETS = {
 @lanewise
 @dataclass(frozen=True)
 class Hyper(classifiers.Hyper):
-    """The classifiers' choices and what their log ratio does to a source row."""
+    """The classifiers' choices and what their log ratio does to a source transition."""
 
     penalty: float = 1.0  # beta: weight of the log ratio in the source reward
-    weight_low: float = 1.0  # the row counts as much as the ratio says, between these two
+    weight_low: float = 1.0  # the transition counts as much as the ratio says, between these two
     weight_high: float = 1.0
 
 
@@ -69,29 +69,29 @@ def weights(log_ratio: Array, low: Array, high: Array) -> Array:
 
 
 def effective_share(weight: Array) -> Array:
-    """(sum w)^2 / (n sum w^2): 1 where all rows count alike, 1/n where one row is all that counts."""
+    """(sum w)^2 / (n sum w^2): 1 where all transitions count alike, 1/n where one is all that counts."""
     share = weight / jnp.maximum(weight.max(), 1e-30)  # which the ratio does not notice, and squares stay finite
     return jnp.square(share.mean()) / jnp.maximum(jnp.square(share).mean(), 1e-30)
 
 
-def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
+def correct(source: Batch, ctx: Context) -> tuple[Batch, Metrics]:
     """r <- r - penalty * gap, gap = log p_source(s'|s, a) - log p_target(s'|s, a); weight <- exp(-gap), clipped.
 
-    Nothing before the warm-up ends. DARC has all rows count alike, DARC-weight no penalty.
+    Nothing before the warm-up ends. DARC has all transitions count alike, DARC-weight no penalty.
     """
     hyper: Hyper = ctx.hyper
     log_ratio = classifiers.log_ratio(source, ctx)
     begun = ctx.step >= hyper.warm_up
     penalty = jnp.where(begun, -hyper.penalty * log_ratio, 0.0)
     weight = jnp.where(begun, weights(log_ratio, hyper.weight_low, hyper.weight_high), 1.0)
-    notes = {
+    metrics = {
         "reward penalty": penalty.mean(),
         "dynamics gap": -log_ratio.mean(),
         "source reward size": jnp.abs(source.reward).mean(),
-        "mean weight of source rows": weight.mean(),
+        "mean weight of source transitions": weight.mean(),
         "effective sample size": effective_share(weight),
     }
-    return source._replace(reward=source.reward - penalty, weight=weight), notes
+    return source._replace(reward=source.reward - penalty, weight=weight), metrics
 
 
 DARC = Method(
@@ -108,7 +108,7 @@ DARC = Method(
 DARC_WEIGHT = replace(
     DARC,
     name="darc-weight",
-    summary="SAC on both domains, source rows weighted by the ratio of the dynamics",
+    summary="SAC on both domains, source transitions weighted by the ratio of the dynamics",
     presets={
         "paper": Preset(WEIGHTED),
         "source-only": Preset({**WEIGHTED, **SOURCE_ONLY}),

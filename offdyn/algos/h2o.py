@@ -1,4 +1,4 @@
-"""H2O: DARC-weight with conservative critics on the source rows.
+"""H2O: DARC-weight with conservative critics on the source transitions.
 
 Niu et al. 2022, "When to Trust Your Simulator", with the roles as Lyu et al. 2024 turn them round (appendix
 "Implementation details"): the source is the dataset, the target is live. Presets: docs/methods/offline.md.
@@ -31,7 +31,7 @@ class Hyper(Conservatism, darc.Hyper):
     classifier_noise: float = 0.1  # the official code's, which the paper kept
     classifier_batch: int = 256
     classifier_bound: float | None = 2.0  # the official code's: no weight is below exp(-4)
-    weigh_conservatism: bool = False  # a row's weight multiplies its conservative term too
+    weigh_conservatism: bool = False  # a transition's weight multiplies its conservative term too
 
 
 def critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) -> Array:
@@ -42,7 +42,7 @@ def critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) ->
 
 H2O = Method(
     "h2o",
-    "darc-weight with conservative critics on the source rows",
+    "darc-weight with conservative critics on the source transitions",
     Hyper,
     compares_domains=True,
     presets=PRESETS,

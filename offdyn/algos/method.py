@@ -11,7 +11,7 @@ from .._util.types import Array, Batch, Context, Spec
 from ..data.replay import Replay
 from .networks import Parameters
 
-Notes = dict[str, Array]  # what a hook wants logged, by name; each a scalar
+Metrics = dict[str, Array]  # what a hook wants logged, by name; each a scalar
 
 
 @lanewise
@@ -38,11 +38,11 @@ def _init(key: jax.Array, hyper: Any, spec: Spec) -> Any:
     return ()
 
 
-def _learn(source: Replay, target: Replay, ctx: Context) -> tuple[Any, Notes]:
+def _learn(source: Replay, target: Replay, ctx: Context) -> tuple[Any, Metrics]:
     return ctx.learned, {}
 
 
-def _correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
+def _correct(source: Batch, ctx: Context) -> tuple[Batch, Metrics]:
     return source, {}
 
 
@@ -54,7 +54,7 @@ def _actor_loss(loss: Array, actor: Parameters, policy: Any, source: Batch, ctx:
     return loss
 
 
-def _diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
+def _diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Metrics:
     return {}
 
 
@@ -69,18 +69,18 @@ class Method:
     pads: bool = False  # right also where `Spec.present` says that some entries only fill up
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"paper": Preset()})  # the first is the default
     program: str = ""  # the method whose Hyper and functions these are, where runs of both may share a program
-    # Further members, each an agent of its own, by the rows it learns from: target or both. The best one is deployed.
+    # Further members, each an agent of its own, by what it learns from: target or both. The best one is deployed.
     others: tuple[str, ...] = ()
     # The method's own networks.
     init: Callable[[jax.Array, Any, Spec], Any] = _init
     # Train them, given both replays.
-    learn: Callable[[Replay, Replay, Context], tuple[Any, Notes]] = _learn
-    # Edit the source rows of one update: reward and weight only.
-    correct: Callable[[Batch, Context], tuple[Batch, Notes]] = _correct
-    # Rewrite a loss: (loss, critics, source rows, ctx) and (loss, actor, policy terms, source rows, ctx).
+    learn: Callable[[Replay, Replay, Context], tuple[Any, Metrics]] = _learn
+    # Edit the source transitions of one update: reward and weight only.
+    correct: Callable[[Batch, Context], tuple[Batch, Metrics]] = _correct
+    # Rewrite a loss: (loss, critics, source batch, ctx) and (loss, actor, policy terms, source batch, ctx).
     critic_loss: Callable[[Array, Parameters, Batch, Context], Array] = _critic_loss
     actor_loss: Callable[[Array, Parameters, Any, Batch, Context], Array] = _actor_loss
     # Who acts in the source: (observation [n, S], ctx) -> actions; None: the actor's sample.
     explore: Callable[[Array, Context], Array] | None = None
-    # What is too dear to compute at every update: (source, target, newest target rows, held-out target rows, ctx).
-    diagnose: Callable[[Replay, Replay, Batch, Batch, Context], Notes] = _diagnose
+    # What is too dear to compute at every update: (source, target, newest of target, held out of target, ctx).
+    diagnose: Callable[[Replay, Replay, Batch, Batch, Context], Metrics] = _diagnose

@@ -1,8 +1,8 @@
 """PAR: penalise a source reward by how far the next state is from what the target's dynamics would give.
 
 Lyu et al. 2024, "Cross-Domain Policy Adaptation by Capturing Representation Mismatch". Two encoders are trained on
-target rows only: f codes a state, g predicts the next state's code (section 4). How far the prediction is off on a
-source row says how far that row's dynamics are from the target's. Presets: docs/methods/par.md and offline.md.
+target transitions only: f codes a state, g predicts the next state's code (section 4). How far the prediction is off
+on a source transition says how far its dynamics are from the target's. Presets: docs/methods/par.md and offline.md.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from .._util.types import Array, Batch, Context, Spec
 from ..data.replay import Replay
 from .common import cloning, controls
 from .common.cloning import Cloning
-from .method import Method, Notes, Preset
+from .method import Method, Metrics, Preset
 from .networks import Inputs, Parameters, Trained, descend, drift, fresh, mlp
 from .sac import pair_inputs, state_inputs
 
@@ -33,15 +33,15 @@ class Hyper(Cloning):
     slow_rate: float = 0.005  # Polyak rate of the slow encoders
     objective: str = "par"  # or par-b, below
     encoder_interval: int = 1  # updates per encoder step
-    encoder_batch: int = 128  # target rows per encoder step
+    encoder_batch: int = 128  # target transitions per encoder step
     slow_encoder: bool = False  # measure deviations with slow copies of f and g
     encoder_widths: tuple[int, ...] = (256, 256)
     code_size: int = 256
     encoder_activation: str = "elu"
     normalise_code: bool = True  # AvgL1Norm on f
-    weigh: bool = False  # source rows count min(1, usual / deviation) in place of a penalty
-    # Controls, to see whether it matters which rows are penalised: how much of a row's deviation is not its own ...
-    deviation_shuffled: float = 0.0  # ... but that of another row of the batch
+    weigh: bool = False  # source transitions count min(1, usual / deviation) in place of a penalty
+    # Controls: does it matter which transitions are penalised? How much of a transition's deviation is not its own ...
+    deviation_shuffled: float = 0.0  # ... but that of another transition of the batch
     deviation_averaged: float = 0.0  # ... but the mean of the batch
 
 
@@ -57,7 +57,7 @@ class Encoders(NamedTuple):
 
     live: Trained  # of Networks
     slow: Networks | None
-    usual: Array = 0.0  # [], the deviation of target rows, averaged over some 200 updates; 0 where rows are not weighed
+    usual: Array = 0.0  # [], the deviation in the target, averaged over some 200 updates; 0 where nothing is weighed
 
 
 def shapes(hyper: Hyper, spec: Spec) -> Networks:
@@ -91,36 +91,36 @@ def code(f: Parameters, observation: Array, hyper: Hyper, spec: Spec) -> Array:
     return z / jnp.maximum(jnp.abs(z).mean(-1, keepdims=True), 1e-8) if hyper.normalise_code else z
 
 
-def deviation(networks: Networks, rows: Batch, hyper: Hyper, spec: Spec) -> Array:
+def deviation(networks: Networks, batch: Batch, hyper: Hyper, spec: Spec) -> Array:
     """[n]: D(s, a, s'), the mean squared distance of the code that g predicts from the code of what came.
 
     par:    g(f(s), a) against f(s'), which gets no gradient (equation 3)
     par-b:  g(s, a) against f(s'), both trained (section 5.4); a constant f with g equal to it is a global minimum
     """
-    actual = code(networks.f, rows.next_observation, hyper, spec)
-    seen = rows.observation
+    actual = code(networks.f, batch.next_observation, hyper, spec)
+    seen = batch.observation
     if hyper.objective == "par":
         seen, actual = code(networks.f, seen, hyper, spec), jax.lax.stop_gradient(actual)
-    predicted = shapes(hyper, spec).g.apply(networks.g, jnp.concatenate((seen, rows.action), axis=-1))
+    predicted = shapes(hyper, spec).g.apply(networks.g, jnp.concatenate((seen, batch.action), axis=-1))
     return jnp.square(predicted - actual).mean(-1)
 
 
-def measure(rows: Batch, ctx: Context) -> Array:
+def measure(batch: Batch, ctx: Context) -> Array:
     """[n]: the deviation by the encoders that the penalty uses."""
     encoders: Encoders = ctx.learned
-    return deviation(encoders.live.value if encoders.slow is None else encoders.slow, rows, ctx.hyper, ctx.spec)
+    return deviation(encoders.live.value if encoders.slow is None else encoders.slow, batch, ctx.hyper, ctx.spec)
 
 
-def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Notes]:
-    """One encoder step on fresh target rows, every `encoder_interval` updates; the slow copies drift in all."""
+def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Metrics]:
+    """One encoder step on fresh target transitions, every `encoder_interval` updates; the slow copies drift in all."""
     encoders, hyper = ctx.learned, ctx.hyper
     if encoders.slow is not None:
         encoders = encoders._replace(slow=drift(encoders.slow, encoders.live.value, hyper.slow_rate))
 
     def train(live: Trained) -> tuple[Trained, Array]:
-        rows = target.sample(ctx.key, hyper.encoder_batch)
+        batch = target.sample(ctx.key, hyper.encoder_batch)
         live, value, _ = descend(
-            lambda networks: (deviation(networks, rows, hyper, ctx.spec).mean(), None),
+            lambda networks: (deviation(networks, batch, hyper, ctx.spec).mean(), None),
             live,
             hyper.encoder_learning_rate,
         )
@@ -142,15 +142,15 @@ def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Notes
     return encoders, {"encoder loss": value * hyper.encoder_interval}
 
 
-def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
+def correct(source: Batch, ctx: Context) -> tuple[Batch, Metrics]:
     """r <- r - penalty * deviation (equation 4), or weight <- min(1, usual / deviation)."""
     away = controls.mixed(measure(source, ctx), ctx.hyper.deviation_shuffled, ctx.hyper.deviation_averaged)
-    notes = {"deviation on source rows": away.mean(), "source reward size": jnp.abs(source.reward).mean()}
+    metrics = {"deviation on source transitions": away.mean(), "source reward size": jnp.abs(source.reward).mean()}
     if ctx.hyper.weigh:
         weight = jnp.minimum(1.0, ctx.learned.usual / jnp.maximum(away, 1e-8))
-        return source._replace(weight=weight), notes | {"mean weight of source rows": weight.mean()}
+        return source._replace(weight=weight), metrics | {"mean weight of source transitions": weight.mean()}
     penalty = ctx.hyper.penalty * away
-    return source._replace(reward=source.reward - penalty), notes | {"reward penalty": penalty.mean()}
+    return source._replace(reward=source.reward - penalty), metrics | {"reward penalty": penalty.mean()}
 
 
 @jax.custom_batching.sequential_vmap
@@ -167,7 +167,7 @@ def eigenvalues(symmetric: Array) -> Array:
     return (_eigenvalues_one_by_one if jax.default_backend() == "cpu" else jnp.linalg.eigvalsh)(symmetric)
 
 
-def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
+def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Metrics:
     """What tells a collapsed code from a good prediction."""
     codes = code(ctx.learned.live.value.f, newest.observation, ctx.hyper, ctx.spec)
     codes = codes - codes.mean(0)
@@ -179,8 +179,8 @@ def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx
     rank = jnp.where(variance > 1e-10, rank, 1.0)  # below that the spectrum is rounding noise
     weight = held_out.weight / held_out.weight.sum()  # not a number before there are any
     return {
-        "deviation on fresh target rows": measure(newest, ctx).mean(),
-        "deviation on held-out target rows": (measure(held_out, ctx) * weight).sum(),
+        "deviation on fresh target transitions": measure(newest, ctx).mean(),
+        "deviation on held-out target transitions": (measure(held_out, ctx) * weight).sum(),
         "variance of the code": variance,
         "effective rank of the code": rank,
     } | cloning.diagnose(source, ctx)

@@ -1,4 +1,4 @@
-"""SAC itself: no correction at all. On both domains' rows it is PAR with penalty 0."""
+"""SAC itself: no correction at all. On both domains' transitions it is PAR with penalty 0."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from .vgdf import VGDF
 
 SAC = Method(
     name="sac",
-    summary="plain SAC on the rows of both domains, or of one",
+    summary="plain SAC on the transitions of both domains, or of one",
     pads=True,
     presets={
         "paper": Preset(),

@@ -16,7 +16,7 @@ from .backbones import BACKBONES
 from .networks import Inputs, Network, Parameters, Trained, descend, drift, fresh, mlp
 
 if TYPE_CHECKING:
-    from .method import Method, Notes
+    from .method import Method, Metrics
 
 LOG_2PI = 1.8378770664093453
 
@@ -39,7 +39,7 @@ class Sac:
     target_noise: float = 0.0  # the same in the target
     log_std_low: float = -20.0
     log_std_high: float = 2.0
-    batch_size: int = 128  # rows per domain and update; 256 by default where one domain is learned from
+    batch_size: int = 128  # transitions per domain and update; 256 by default where one domain is learned from
     actor_widths: tuple[int, ...] = (256, 256)
     critic_widths: tuple[int, ...] = (256, 256)
     critic_layer_norm: bool = False  # of `classic`: after the activation
@@ -164,7 +164,7 @@ def backup(agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec) -> 
 
 
 def critic_loss(critics: Parameters, batch: Batch, y: Array, sac: Sac, spec: Spec) -> tuple[Array, Array]:
-    """sum_i mean_n weight (Q_i - y)^2, the mean over all rows of both domains, also those of weight 0."""
+    """sum_i mean_n weight (Q_i - y)^2, the mean over all transitions of both domains, also those of weight 0."""
     q = values(critics, batch.observation, batch.action, sac, spec, batch.domain)
     return (batch.weight * jnp.square(q - y)).mean(1).sum(), q.mean()
 
@@ -185,7 +185,7 @@ def join(*batches: Batch) -> Batch:
 
 
 def hook_key(key: jax.Array, hook: str) -> jax.Array:
-    """Randomness of one purpose: the name is folded in, never a lane or row number."""
+    """Randomness of one purpose: the name is folded in, never a lane."""
     return jax.random.fold_in(key, zlib.crc32(hook.encode()))
 
 
@@ -219,7 +219,7 @@ def learn(
     step: jax.Array,
     of_critics: Callable[[Array, Parameters, Agent], Array] = unchanged,
     of_actor: Callable[[Array, Parameters, Policy, Agent], Array] = unchanged,
-) -> tuple[Agent, "Notes"]:
+) -> tuple[Agent, "Metrics"]:
     """One update of an agent: critics, target critics, actor, temperature, in that order.
 
     `of_critics` and `of_actor` may rewrite the losses: (loss, parameters ..., the agent as it is by then).
@@ -282,7 +282,7 @@ def update(
     spec: Spec,
     key: jax.Array,
     step: jax.Array,
-) -> tuple[Agent, Any, "Notes"]:
+) -> tuple[Agent, Any, "Metrics"]:
     """One update of one lane: what the method trains on the side, then the agent.
 
     `learns_from` says which replays feed critics and actor: both, source or target.
@@ -291,14 +291,14 @@ def update(
     def context(hook: str, agent: Agent = agent) -> Context:
         return Context(spec, agent, learned, sac, hyper, hook_key(key, hook), step, target.moments)
 
-    learned, notes = method.learn(source, target, context("learn"))
+    learned, metrics = method.learn(source, target, context("learn"))
 
     batches = []
     if learns_from != "target":
         drawn = source.sample(hook_key(key, "source rows"), sac.batch_size)
         corrected, more = method.correct(drawn, context("correct"))
         batches.append(drawn._replace(reward=corrected.reward, weight=corrected.weight))
-        notes |= more
+        metrics |= more
     if learns_from != "source":
         batches.append(target.sample(hook_key(key, "target rows"), sac.batch_size))
     guarded = batches[0]  # the source's, where there are any
@@ -314,12 +314,12 @@ def update(
             loss, actor, policy, guarded, context("actor loss", agent)
         ),
     )
-    return agent, learned, notes | more
+    return agent, learned, metrics | more
 
 
 def update_others(
     others: tuple[Agent, ...],
-    rows: tuple[str, ...],
+    learn_from: tuple[str, ...],
     source: Replay,
     target: Replay,
     *,
@@ -327,17 +327,17 @@ def update_others(
     spec: Spec,
     key: jax.Array,
     step: jax.Array,
-) -> tuple[tuple[Agent, ...], "Notes"]:
+) -> tuple[tuple[Agent, ...], "Metrics"]:
     """One update of each further member, without corrections, on batches of its own."""
     taught: list[Agent] = []
-    notes: Notes = {}
-    for number, (other, its_rows) in enumerate(zip(others, rows, strict=True), 2):
+    metrics: Metrics = {}
+    for number, (other, its_domains) in enumerate(zip(others, learn_from, strict=True), 2):
         own = hook_key(key, f"member {number}")
         keys, n = (hook_key(own, "source rows"), hook_key(own, "target rows")), sac.batch_size
         batch = target.sample(keys[1], 2 * n)
-        if its_rows == "both":
+        if its_domains == "both":
             batch = join(source.sample(keys[0], n), target.sample(keys[1], n))
         other, more = learn(other, batch, sac=sac, spec=spec, key=own, step=step)
         taught.append(other)
-        notes |= {f"{name} of member {number}": value for name, value in more.items()}
-    return tuple(taught), notes
+        metrics |= {f"{name} of member {number}": value for name, value in more.items()}
+    return tuple(taught), metrics

@@ -1,4 +1,4 @@
-"""VGDF: learn from those source rows whose next value is likely under what an ensemble imagines of the target.
+"""VGDF: learn from those source transitions whose next value is likely under what an ensemble imagines of the target.
 
 Xu et al. 2023, "Cross-Domain Policy Adaptation via Value-Guided Data Filtering", algorithm 1. Presets:
 docs/methods/vgdf.md.
@@ -17,7 +17,7 @@ from ..data.replay import Replay
 from .common import cloning, controls, ensemble, scaling
 from .common.cloning import Cloning
 from .common.ensemble import LOG_2PI, Ensemble
-from .method import Method, Notes, Preset
+from .method import Method, Metrics, Preset
 from .networks import Parameters, Trained, descend, fresh, mlp
 from .sac import Sac, act, state_inputs, temperature_of, values
 
@@ -31,20 +31,20 @@ class Hyper(Cloning):
     """The ensemble's choices, the filter's and the optimistic policy's; the defaults are preset `paper`."""
 
     kept_share: float = 0.25  # of each source batch
-    # Controls, to see whether it matters which rows are kept: how much of a row's weight is not its own ...
-    weight_shuffled: float = 0.0  # ... but that of another row of the batch
+    # Controls: does it matter which transitions are kept? How much of a transition's weight is not its own ...
+    weight_shuffled: float = 0.0  # ... but that of another transition of the batch
     weight_averaged: float = 0.0  # ... but the mean of the batch
     ensemble_learning_rate: float = 1e-3
     ensemble_decay: float = 1.0  # times the released code's decay of each layer
-    warm_up: int = 100_000  # updates before the filter: all source rows are kept
+    warm_up: int = 100_000  # updates before the filter: all source transitions are kept
     members: int = 7
     ensemble_widths: tuple[int, ...] = (200, 200, 200, 200)
-    ensemble_interval: int = 10  # updates per ensemble step: one step per target row, at the usual ten updates per row
-    ensemble_batch: int = 256  # target rows per member and ensemble step
+    ensemble_interval: int = 10  # updates per ensemble step: one step per target step, at the usual ten updates
+    ensemble_batch: int = 256  # target transitions per member and ensemble step
     imagined: str = "sample"
     compared: str = "next value"
     loss_scale: float = 1.0  # of the critics' loss: seen by `gradient_clip` alone, as Adam divides it out
-    optimistic: bool = True  # a second policy, which trusts the larger critic, collects the source rows
+    optimistic: bool = True  # a second policy, which trusts the larger critic, collects the source transitions
     optimist_widths: tuple[int, ...] = (256, 256)
 
 
@@ -107,7 +107,7 @@ def learn_optimism(optimist: Trained, source: Replay, target: Replay, ctx: Conte
 
     def train(optimist: Trained) -> tuple[Trained, Array]:
         drawn = source.sample(source_key, sac.batch_size), target.sample(target_key, sac.batch_size)
-        observation = jnp.concatenate([rows.observation for rows in drawn])
+        observation = jnp.concatenate([batch.observation for batch in drawn])
         optimist, value, _ = descend(
             lambda policy: (optimist_loss(policy, observation, action_key, ctx), None),
             optimist,
@@ -124,16 +124,16 @@ def learn_optimism(optimist: Trained, source: Replay, target: Replay, ctx: Conte
     return optimist, value * sac.actor_interval
 
 
-def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Learned, Notes]:
+def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Learned, Metrics]:
     learned: Learned = ctx.learned
     ensemble_key, optimist_key = jax.random.split(ctx.key)
     model, value = ensemble.learn(learned.ensemble, target, ctx._replace(key=ensemble_key))
-    notes = {"ensemble loss": value}
+    metrics = {"ensemble loss": value}
     optimist = learned.optimist
     if optimist is not None:
         optimist, value = learn_optimism(optimist, source, target, ctx._replace(key=optimist_key))
-        notes["optimistic policy loss"] = value
-    return Learned(model, optimist), notes
+        metrics["optimistic policy loss"] = value
+    return Learned(model, optimist), metrics
 
 
 def goes_on(next_observation: Array, ctx: Context) -> Array:
@@ -143,7 +143,7 @@ def goes_on(next_observation: Array, ctx: Context) -> Array:
 
 
 def imagine(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
-    """(r_k [members, n], s'_k [members, n, S]): what each member makes of the source rows' states and actions."""
+    """(r_k [members, n], s'_k [members, n, S]): what each member makes of the source's states and actions."""
     model: Ensemble = ctx.learned.ensemble
     guess = ensemble.predict(model.live.value, model.scale.apply(ensemble.inputs_of(source)), ctx.hyper, ctx.spec)
     outcome = guess.mean
@@ -155,7 +155,7 @@ def imagine(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
 
 
 def compare(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
-    """(V_k [members, n], v [n]): the values the members imagine for the source rows, and the rows' own.
+    """(V_k [members, n], v [n]): the values the members imagine for the source transitions, and the transitions' own.
 
     next value:  V_k = Q(s'_k, a'_k), a'_k ~ pi;                    v = Q(s', a'), a' ~ pi
     backup:      V_k = r_k + discount Q(s'_k, pi's mean action);    v = r + discount Q(s', a'), a' ~ pi
@@ -165,7 +165,7 @@ def compare(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
     n, size = source.observation.shape
     # Behind the barrier a GPU does not imagine every state over again inside `goes_on`, one thread for a whole row.
     reward, after = jax.lax.optimization_barrier(imagine(source, noise, ctx))
-    # The members' states and the row's own go through policy and critics as one batch.
+    # The members' states and the transition's own go through policy and critics as one batch.
     states = jnp.concatenate((after.reshape(-1, size), source.next_observation))
     goes = jnp.concatenate((goes_on(after, ctx), source.terminated[None] == 0))
     if hyper.compared == "next value":
@@ -188,8 +188,8 @@ def log_likelihood(fictitious: Array, actual: Array) -> tuple[Array, Array]:
     return -0.5 * jnp.square(off) - jnp.log(deviation) - 0.5 * LOG_2PI, deviation
 
 
-def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
-    """Weight 1 for the `kept_share` of the rows whose values are likeliest in the target, 0 for the others."""
+def correct(source: Batch, ctx: Context) -> tuple[Batch, Metrics]:
+    """Weight 1 for the `kept_share` of the transitions whose values are likeliest in the target, 0 for the others."""
     outcome_key, action_key = jax.random.split(ctx.key)
     n, size = source.observation.shape
     # Outside the branch, that a tick's may be drawn in one piece.
@@ -203,14 +203,14 @@ def correct(source: Batch, ctx: Context) -> tuple[Batch, Notes]:
         least = jnp.quantile(likelihood, 1 - ctx.hyper.kept_share)
         return (likelihood >= least).astype(source.weight.dtype), least, deviation.mean()
 
-    own, least, spread = jax.lax.cond(ctx.step < ctx.hyper.warm_up, keep_all, keep_likely, source)
+    own, least, std = jax.lax.cond(ctx.step < ctx.hyper.warm_up, keep_all, keep_likely, source)
     weight = controls.mixed(own, ctx.hyper.weight_shuffled, ctx.hyper.weight_averaged)
-    notes = {
-        "mean weight of source rows": weight.mean(),
+    metrics = {
+        "mean weight of source transitions": weight.mean(),
         "least log likelihood kept": least,
-        "spread of imagined values": spread,
+        "std of imagined values": std,
     }
-    return source._replace(weight=source.weight * weight), notes
+    return source._replace(weight=source.weight * weight), metrics
 
 
 def critic_loss(loss: Array, critic: Parameters, source: Batch, ctx: Context) -> Array:
@@ -225,21 +225,21 @@ def explore(observation: Array, ctx: Context) -> Array:
     return act(optimist.value, observation, ctx.key, optimists_sac(ctx), ctx.spec)[0]
 
 
-def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Notes:
+def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Metrics:
     """How well the ensemble knows the target: 1 is the error of always saying the mean change."""
-    stored = target.view(target.rows)
+    stored = target.view(target.packed)
     unit = scaling.fit(stored.next_observation - stored.observation, target.size).deviation
-    notes: dict[str, Any] = cloning.diagnose(source, ctx)
-    for name, rows in (("fresh", newest), ("held-out", held_out)):
-        error, likelihood = ensemble.errors(ctx.learned.ensemble, rows, unit, ctx.hyper, ctx.spec)
-        notes[f"ensemble error on {name} target rows"] = error
-        notes[f"ensemble log likelihood on {name} target rows"] = likelihood
-    return notes
+    metrics: dict[str, Any] = cloning.diagnose(source, ctx)
+    for name, batch in (("fresh", newest), ("held-out", held_out)):
+        error, likelihood = ensemble.errors(ctx.learned.ensemble, batch, unit, ctx.hyper, ctx.spec)
+        metrics[f"ensemble error on {name} target transitions"] = error
+        metrics[f"ensemble log likelihood on {name} target transitions"] = likelihood
+    return metrics
 
 
 VGDF = Method(
     "vgdf",
-    "SAC on both domains, source rows kept where their values are likely in the target",
+    "SAC on both domains, source transitions kept where their values are likely in the target",
     Hyper,
     compares_domains=True,
     pads=True,

@@ -1,4 +1,4 @@
-"""Rows on the device: all columns of a row side by side in one array, so that a sample is one gather."""
+"""Transitions on the device: all columns of a transition side by side in one array, so that a sample is one gather."""
 
 from typing import NamedTuple
 
@@ -38,37 +38,37 @@ class Moments(NamedTuple):
 
 
 def no_moments(spec: Spec) -> Moments:
-    """Before the first row: mean 0, deviation 1."""
+    """Before the first transition: mean 0, deviation 1."""
     size = spec.observation_size
     return Moments(jnp.ones(()), jnp.zeros(size), jnp.ones(size))
 
 
-def unpack(rows: jax.Array, spec: Spec, domain: float = TARGET) -> Batch:
-    """[n, width] -> a batch of n rows of one domain, each of weight 1."""
+def unpack(packed: jax.Array, spec: Spec, domain: float = TARGET) -> Batch:
+    """[n, width] -> a batch of n transitions of one domain, each of weight 1."""
     s, a = spec.observation_size, spec.action_size
     observation, action, reward, next_observation, terminated = jnp.split(
-        rows, (s, s + a, s + a + 1, 2 * s + a + 1), axis=-1
+        packed, (s, s + a, s + a + 1, 2 * s + a + 1), axis=-1
     )
-    ones = jnp.ones(rows.shape[:-1], rows.dtype)
+    ones = jnp.ones(packed.shape[:-1], packed.dtype)
     return Batch(observation, action, reward[..., 0], next_observation, terminated[..., 0], ones, domain * ones)
 
 
 class Replay(NamedTuple):
-    """One lane's view of the rows of one domain."""
+    """One lane's view of the transitions of one domain."""
 
-    rows: jax.Array  # [capacity, width], a ring
-    size: jax.Array  # rows filled so far; the same in all lanes, which run in lockstep
+    packed: jax.Array  # [capacity, width], a ring
+    size: jax.Array  # transitions filled so far; the same in all lanes, which run in lockstep
     spec: Spec
     moments: Moments | None  # observations are normalised by these, where given
     domain: float = TARGET
 
     def sample(self, key: jax.Array, n: int) -> Batch:
-        """n rows, uniform with replacement."""
-        return self.view(self.rows[jax.random.randint(key, (n,), 0, self.size)])
+        """n transitions, uniform with replacement."""
+        return self.view(self.packed[jax.random.randint(key, (n,), 0, self.size)])
 
-    def view(self, rows: jax.Array) -> Batch:
-        """Packed rows as a batch, normalised as sampled ones are."""
-        batch = unpack(rows, self.spec, self.domain)
+    def view(self, packed: jax.Array) -> Batch:
+        """Packed transitions as a batch, normalised as sampled ones are."""
+        batch = unpack(packed, self.spec, self.domain)
         if self.moments is None:
             return batch
         return batch._replace(

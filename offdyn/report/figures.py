@@ -16,7 +16,7 @@ from .runs import Run
 from .statistics import mean
 from .studies import Study, studies
 
-RETURN, PENALTY = "target_return_mean", "penalty_mean"  # columns of a curve
+RETURN, PENALTY = "target_return_mean", "reward_penalty"  # columns of a curve
 RESAMPLES = 1000  # of the bands, at every point of every curve
 FEW_COLUMNS = 4  # in a panel, up to which bands can be told from each other
 

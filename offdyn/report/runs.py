@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from .._util.errors import OffdynError, check_format
-from ..training.schedule import OLDER, Schedule, renamed
+from ..training.schedule import OLDER, Schedule, renamed, todays_column
 from .folders import run_folders, standing_apart
 from .statistics import late_mean
 
@@ -219,7 +219,7 @@ def _curve(path: Path) -> dict[str, np.ndarray]:
         if len(line) != len(head):
             raise ValueError(f"line {number} has {len(line)} cells, the first line {len(head)}")
     cells = np.array([[float(cell) if cell else np.nan for cell in line] for line in lines])
-    columns = dict(zip(head, cells.reshape(-1, len(head)).T, strict=True))
+    columns = dict(zip(map(todays_column, head), cells.reshape(-1, len(head)).T, strict=True))
     if not np.all(np.diff(columns["target_steps"]) >= 0):
         raise ValueError("its target_steps do not ascend")
     return columns

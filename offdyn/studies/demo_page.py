@@ -45,11 +45,11 @@ def draw(curves: Mapping[str, Sequence[Curve]]) -> Any:
     _bundle(
         right,
         steps,
-        column(curves[PAR.label], "penalty_mean"),
+        column(curves[PAR.label], "reward_penalty"),
         PAR.colour,
         "PAR's reward penalty on source transitions",
     )
-    spared = PENALTY * column(curves[PAR.label], "deviation_on_fresh_target_rows")
+    spared = PENALTY * column(curves[PAR.label], "deviation_on_fresh_target_transitions")
     _bundle(right, steps, spared, "#666666", "the same on new target transitions", "--")
     right.set(xlabel="steps in the target", ylabel="reward penalty per transition", yscale="log", xlim=left.get_xlim())
     right.legend(**ABOVE)

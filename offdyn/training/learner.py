@@ -131,7 +131,7 @@ class Learner:
         return self.programs.settle(lanes, self.kept, alive)
 
     def drain(self) -> np.ndarray:
-        """[lanes, notes]: each note summed over the updates since the last drain."""
+        """[lanes, notes]: each metric summed over the updates since the last drain."""
         sums = np.asarray(self.lanes.sums, np.float64)
         self.lanes = self.programs.clear(self.lanes)
         return sums
@@ -144,5 +144,5 @@ class Learner:
             shape = (self.lanes_count, DIAGNOSED_ROWS)
             held_out = np.zeros((*shape, row_width(self.spec)), np.float32), np.zeros(shape, np.float32)
         experience: tuple[Array, Array] = self.experience
-        notes = self.programs.diagnose(self.keys, self.lanes, *experience, *sizes, np.int32(step), *held_out)
-        return {name: np.asarray(value, np.float64) for name, value in notes.items()}
+        metrics = self.programs.diagnose(self.keys, self.lanes, *experience, *sizes, np.int32(step), *held_out)
+        return {name: np.asarray(value, np.float64) for name, value in metrics.items()}

@@ -33,8 +33,8 @@ class Measurements:
     ) -> None:
         self.cohort, self.folders, self.progress, self.wall = cohort, folders, progress, wall
         self.plan = cohort.plan
-        notes, lanes = len(cohort.learner.programs.notes), len(folders)
-        self.since_log, self.since_evaluation = np.zeros((lanes, notes)), np.zeros((lanes, notes))
+        metrics, lanes = len(cohort.learner.programs.metrics), len(folders)
+        self.since_log, self.since_evaluation = np.zeros((lanes, metrics)), np.zeros((lanes, metrics))
         self.updates_at_log = self.updates_at_evaluation = 0
         self.held_out: tuple[np.ndarray, np.ndarray] | None = None
         self.pending: tuple[Future[Evaluation], Callable[[Evaluation], None]] | None = None
@@ -68,19 +68,19 @@ class Measurements:
         counts = (cohort.source_rows, cohort.target_rows, cohort.updates)
         trained = cohort.target_returns[self.returns_shown :]
         self.returns_shown = len(cohort.target_returns)
-        names = cohort.learner.programs.notes
+        names = cohort.learner.programs.metrics
 
         def record(result: Evaluation) -> None:
             self.held_out, self.evaluated_at = result.held_out, clock
             self._count_steps(result)
             for lane in np.flatnonzero(alive):
-                notes: dict[str, float | None] = {
+                metrics: dict[str, float | None] = {
                     name: float(means[lane, i]) if updates else None for i, name in enumerate(names)
                 }
-                notes |= {name: _number(diagnostics, name, int(lane)) for name in cohort.learner.programs.diagnostics}
+                metrics |= {name: _number(diagnostics, name, int(lane)) for name in cohort.learner.programs.diagnostics}
                 mine = np.array([value for at, value in trained if at == lane])
                 target = result.target_returns[lane] if plan.eval_episodes else mine
-                self._record(int(lane), clock, counts, wall, target, result.source_returns[lane], notes)
+                self._record(int(lane), clock, counts, wall, target, result.source_returns[lane], metrics)
 
         policies = cohort_state.policies(cohort)
         if plan.keep_policies:
@@ -104,7 +104,7 @@ class Measurements:
         wall: float,
         target: np.ndarray,
         source: np.ndarray,
-        notes: dict[str, float | None],
+        metrics: dict[str, float | None],
     ) -> None:
         folder = self.folders[lane]
         mean = float(target.mean()) if target.size else None
@@ -116,14 +116,14 @@ class Measurements:
             "target_return_std": float(target.std()) if target.size else None,
             "source_return_mean": float(source.mean()) if source.size else None,
             "normalised": None if mean is None else pairs.normalised(folder.config.task, mean),
-            "penalty_mean": notes.get("reward penalty", 0.0),
+            "reward_penalty": metrics.get("reward penalty", 0.0),
             "wall_seconds": round(wall, 3),
         }
-        whole = line | {name.replace(" ", "_"): value for name, value in notes.items()}
+        whole = line | {name.replace(" ", "_"): value for name, value in metrics.items()}
         folder.append_curve(whole)
         folder.append_metrics(clock, {k: v for k, v in line.items() if k.endswith(("mean", "std", "normalised"))})
         if mean is not None:
-            self.progress.evaluated(folder.config.name, mean, line["penalty_mean"])
+            self.progress.evaluated(folder.config.name, mean, line["reward_penalty"])
         self.news.append(Evaluated(folder.path, counts[1], mean, line["source_return_mean"], whole))
 
     def take_news(self) -> list[Evaluated]:
@@ -188,7 +188,8 @@ class Measurements:
                 returns = [value for at, kind, value in cohort.finished if at == lane and kind == role]
                 metrics[f"training return {name}"] = float(np.mean(returns)) if returns else None
             metrics |= {
-                name: float(means[lane, i]) if updates else None for i, name in enumerate(cohort.learner.programs.notes)
+                name: float(means[lane, i]) if updates else None
+                for i, name in enumerate(cohort.learner.programs.metrics)
             }
             metrics["diverged bodies"] = self._divergences(int(lane))
             self.waiting.append((int(lane), cohort.clock, metrics))

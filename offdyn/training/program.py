@@ -15,7 +15,7 @@ import numpy as np
 
 from .._util.types import SOURCE, Array, Context, Present, Spec
 from ..algos import sac as core
-from ..algos.method import Method, Notes
+from ..algos.method import Method, Metrics
 from ..algos.networks import Trained
 from ..algos.sac import Agent, Sac, hook_key
 from ..data.replay import Moments, Replay, no_moments
@@ -35,8 +35,8 @@ class Lane(NamedTuple):
     hyper: Any
     moments: Moments | None
     present: Present | None  # where the robot is padded
-    sums: Array  # [notes], each note summed over the updates since the last log
-    # The first note that was not finite, counted from 1, and the update at which; 0 while all is well.
+    sums: Array  # [metrics], each summed over the updates since the last log
+    # The first metric that was not finite, counted from 1, and the update at which; 0 while all is well.
     fault: Array  # [2] int32
 
 
@@ -70,15 +70,15 @@ class Programs:
         width = row_width(spec)
         replay = jax.ShapeDtypeStruct((1, width), jnp.float32)
         size = jax.ShapeDtypeStruct((), jnp.int32)
-        notes = jax.eval_shape(self._notes, jax.random.key(0), one, replay, replay, size, size, size)
-        self.notes = sorted(notes)  # names in the order of `sums`
-        self.faults = [*self.notes, "network"]  # what a lane's fault can be
+        metrics = jax.eval_shape(self._metrics, jax.random.key(0), one, replay, replay, size, size, size)
+        self.metrics = sorted(metrics)  # names in the order of `sums`
+        self.faults = [*self.metrics, "network"]  # what a lane's fault can be
         held_out = jax.ShapeDtypeStruct((DIAGNOSED_ROWS, width), jnp.float32)
         weight = jax.ShapeDtypeStruct((DIAGNOSED_ROWS,), jnp.float32)
         self.diagnostics = sorted(
             jax.eval_shape(self._diagnose, jax.random.key(0), one, replay, replay, size, size, size, held_out, weight)
         )
-        self.init = jax.jit(jax.vmap(partial(self._lane, notes=len(self.notes))))
+        self.init = jax.jit(jax.vmap(partial(self._lane, metrics=len(self.metrics))))
         self.act = jax.jit(jax.vmap(self._computed(self._act), in_axes=(0, 0, 0, 0, None, 0)))
         self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
         self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
@@ -100,7 +100,7 @@ class Programs:
 
         return computed
 
-    def _lane(self, key: Array, sac: Sac, hyper: Any, present: Present | None, notes: int) -> Lane:
+    def _lane(self, key: Array, sac: Sac, hyper: Any, present: Present | None, metrics: int) -> Lane:
         key, spec = hook_key(key, "init"), self.spec._replace(present=present)
         sac, hyper = (jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), x) for x in (sac, hyper))
         numbers = range(2, 2 + len(self.method.others))
@@ -112,7 +112,7 @@ class Programs:
             hyper=hyper,
             moments=no_moments(spec) if self.normalises else None,
             present=present,
-            sums=jnp.zeros(notes),
+            sums=jnp.zeros(metrics),
             fault=jnp.zeros(2, jnp.int32),
         )
 
@@ -159,21 +159,21 @@ class Programs:
     def _observe(self, moments: Moments, new: Array) -> Moments:
         return moments.include(new[:, : self.spec.observation_size])
 
-    def _notes(
+    def _metrics(
         self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
-    ) -> Notes:
+    ) -> Metrics:
         return self._update(key, lane, source, target, source_size, target_size, step)[-1]
 
     def _update(
         self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
-    ) -> tuple[Agent, tuple[Agent, ...], Any, Notes]:
+    ) -> tuple[Agent, tuple[Agent, ...], Any, Metrics]:
         spec = self._spec(lane)
         replays = (
             Replay(source, source_size, spec, lane.moments, SOURCE),
             Replay(target, target_size, spec, lane.moments),
         )
         shared: dict[str, Any] = {"sac": lane.sac, "spec": spec, "key": jax.random.fold_in(key, step), "step": step}
-        agent, learned, notes = core.update(
+        agent, learned, metrics = core.update(
             lane.agent,
             lane.learned,
             *replays,
@@ -183,7 +183,7 @@ class Programs:
             **shared,
         )
         others, more = core.update_others(lane.others, self.method.others, *replays, **shared)
-        return agent, others, learned, notes | more
+        return agent, others, learned, metrics | more
 
     def _learn(
         self,
@@ -199,20 +199,20 @@ class Programs:
         """A tick's updates, the first of them number `first`. Only a living lane can have a new fault."""
 
         def one(carry: Lane, step: Array) -> tuple[Lane, Array]:
-            agent, others, learned, notes = self._update(key, carry, source, target, source_size, target_size, step)
+            agent, others, learned, metrics = self._update(key, carry, source, target, source_size, target_size, step)
             return carry._replace(agent=agent, others=others, learned=learned), jnp.stack(
-                [notes[name] for name in self.notes]
+                [metrics[name] for name in self.metrics]
             )
 
-        after, noted = jax.lax.scan(one, lane, first + jnp.arange(self.updates))
-        bad = ~jnp.isfinite(noted)  # [updates, notes]
+        after, measured = jax.lax.scan(one, lane, first + jnp.arange(self.updates))
+        bad = ~jnp.isfinite(measured)  # [updates, metrics]
         update = jnp.argmax(bad.any(1))
-        by_note = jnp.stack((jnp.argmax(bad[update]) + 1, first + update))
+        by_metric = jnp.stack((jnp.argmax(bad[update]) + 1, first + update))
         # A gradient can break a network whose loss was finite.
         by_network = jnp.stack((jnp.asarray(len(self.faults)), first + self.updates - 1))
-        found = jnp.where(bad.any(), by_note, jnp.where(_finite(_networks(after)), 0, by_network)).astype(jnp.int32)
+        found = jnp.where(bad.any(), by_metric, jnp.where(_finite(_networks(after)), 0, by_network)).astype(jnp.int32)
         fault = jnp.where(alive & (lane.fault[0] == 0), found, lane.fault)
-        return after._replace(sums=lane.sums + noted.sum(0), fault=fault)
+        return after._replace(sums=lane.sums + measured.sum(0), fault=fault)
 
     def _keep(self, lane: Lane, kept: Lane, alive: Array) -> Lane:
         """The lane if all of it is well, else what was kept of it before."""
@@ -235,7 +235,7 @@ class Programs:
         step: Array,
         held_out: Array,
         held_out_weight: Array,
-    ) -> Notes:
+    ) -> Metrics:
         key = hook_key(jax.random.fold_in(key, step), "diagnose")
         filled = jnp.clip(target_written, 1, target.shape[0])  # a run without a target has one empty row
         spec = self._spec(lane)

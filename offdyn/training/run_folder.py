@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import io
 import json
 import os
 import platform
@@ -21,20 +20,10 @@ from .._util.errors import OffdynError, check_format
 from .._util.files import write_atomically
 from ..envs import pairs
 from .config import RunConfig, from_yaml, to_yaml
+from .schedule import todays_column
 
 FORMAT = 1  # of provenance.json
 FLUSH_SECONDS = 20.0  # after which TensorBoard sees what is new
-CURVE_COLUMNS = (
-    "source_steps",
-    "target_steps",
-    "updates",
-    "target_return_mean",
-    "target_return_std",
-    "source_return_mean",
-    "normalised",
-    "penalty_mean",
-    "wall_seconds",
-)
 PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
 
 
@@ -82,15 +71,14 @@ class RunFolder:
 
     def append_curve(self, line: Mapping[str, Any]) -> None:
         """One line per evaluation; the columns are fixed by the first one."""
-        path = self.path / "curve.csv"
-        new = not path.exists() or path.stat().st_size == 0
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(line), lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow({name: _cell(value) for name, value in line.items()})
-        with open(path, "a") as file:
-            file.write(text.getvalue())
+        with open(self.path / "curve.csv", "a+", newline="") as file:
+            file.seek(0)
+            columns = next(csv.reader(file), None)
+            writer = csv.writer(file, lineterminator="\n")
+            if columns is None:
+                columns = list(line)
+                writer.writerow(columns)
+            writer.writerow([_cell(line.get(todays_column(name))) for name in columns])
         if self._wandb is not None:
             self._wandb.log("curve", line)
 
@@ -100,7 +88,8 @@ class RunFolder:
         if not path.exists():
             return []
         with open(path, newline="") as file:
-            return [{k: float(v) if v else float("nan") for k, v in row.items()} for row in csv.DictReader(file)]
+            lines = [{todays_column(name): cell for name, cell in line.items()} for line in csv.DictReader(file)]
+        return [{name: float(cell) if cell else float("nan") for name, cell in line.items()} for line in lines]
 
     def summary(self, final_returns: np.ndarray) -> dict[str, Any]:
         """What a table needs of a finished run; never its best checkpoint."""

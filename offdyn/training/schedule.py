@@ -129,6 +129,25 @@ OLDER = NEW_NAMES | {
 ALSO = {"beta": "penalty"}  # other names of a setting, for good
 
 
+# Columns of a curve as older runs name them.
+OLDER_COLUMNS = {"penalty_mean": "reward_penalty", "spread_of_imagined_values": "std_of_imagined_values"} | {
+    f"{name}_rows": f"{name}_transitions"
+    for name in (
+        "mean_weight_of_source",
+        "deviation_on_source",
+        *(
+            f"{what}_on_{which}_target"
+            for what in ("deviation", "ensemble_error", "ensemble_log_likelihood")
+            for which in ("fresh", "held-out")
+        ),
+    )
+}
+
+
+def todays_column(name: str) -> str:
+    return OLDER_COLUMNS.get(name, name)
+
+
 def renamed(settings: Mapping[str, Any], below: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The same settings under today's names; `below` holds defaults that differ from those of `Schedule`.
 

@@ -113,7 +113,7 @@ def test_a_full_ring_holds_the_newest_rows_and_a_young_one_all_of_them(cohort, s
 def test_stored_rewards_are_the_worlds_own_without_the_penalty(cohort):
     batch = unpack(cohort.learner.experience.source, FAR.spec)
     assert np.array_equal(batch.reward, batch.observation[..., 0])  # this world pays its first coordinate
-    noted = dict(zip(cohort.learner.programs.notes, np.asarray(cohort.learner.lanes.sums).T, strict=True))
+    noted = dict(zip(cohort.learner.programs.metrics, np.asarray(cohort.learner.lanes.sums).T, strict=True))
     assert noted["reward penalty"].min() > 0
 
 

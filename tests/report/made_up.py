@@ -50,7 +50,7 @@ def make_run(
                 "target_steps": 100 * index if config.schedule.acts_in_target else 0,
                 "updates": 1000 * index,
                 "target_return_mean": begin + index * ((final or 40.0) - begin) / 4,
-                "penalty_mean": penalty_begin / (1 + index) if method.startswith("par") else 0.0,
+                "reward_penalty": penalty_begin / (1 + index) if method.startswith("par") else 0.0,
                 "wall_seconds": 25.0 * index,
             }
         )

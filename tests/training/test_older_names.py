@@ -9,6 +9,7 @@ import yaml
 
 import offdyn
 from offdyn._util.errors import OffdynError
+from offdyn.report.runs import read_run
 from offdyn.studies.study import parse as parse_study
 from offdyn.training.config import RunConfig, build, from_yaml, to_yaml
 from offdyn.training.run_folder import RunFolder
@@ -117,6 +118,17 @@ def test_a_setting_that_came_later_is_what_the_run_did_whatever_its_preset_says_
     monkeypatch.setitem(registry.SAC.presets, "paper", Preset({"random_steps": 7}))  # type: ignore[index]
     assert one(**OLD).schedule.random_steps == 7
     assert from_yaml(as_it_was(made), Path("config.yaml")).schedule.random_steps == 0
+
+
+def test_a_curve_with_older_columns_goes_on_under_them_and_is_read_under_todays(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, one())
+    head = "source_steps,target_steps,target_return_mean,penalty_mean,reward_penalty,deviation_on_source_rows"
+    (folder.path / "curve.csv").write_text(f"{head}\n0,0,1.0,,,\n")
+    new = {"target_steps": 12, "source_steps": 120, "target_return_mean": 2.0, "reward_penalty": 0.5}
+    folder.append_curve(new | {"deviation_on_source_transitions": 4.0, "a_new_one": 1.0})
+    assert (folder.path / "curve.csv").read_text().splitlines() == [head, "0,0,1.0,,,", "120,12,2.0,0.5,0.5,4.0"]
+    assert folder.curve()[1] == new | {"deviation_on_source_transitions": 4.0}
+    assert read_run(folder.path).column("reward_penalty")[1] == 0.5
 
 
 def test_an_older_folder_is_resumed_to_what_it_would_have_become(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ CORRECTING = sorted(name for name, method in METHODS.items() if method.correct i
 def test_a_resumed_cohort_equals_one_that_never_stopped(method: str, tmp_path: Path) -> None:
     last = check([run(method, seed=0), run(method, seed=1)], tmp_path, 135, 270)
     if method in CORRECTING:
-        weight = float(last.get("mean_weight_of_source_rows", 1.0))
-        assert abs(float(last["penalty_mean"])) > 0.01 or weight < 0.99
+        weight = float(last.get("mean_weight_of_source_transitions", 1.0))
+        assert abs(float(last["reward_penalty"])) > 0.01 or weight < 0.99
 
 
 def test_methods_that_correct_are_found() -> None:

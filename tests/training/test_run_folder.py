@@ -24,7 +24,7 @@ from .small import run, train
 
 ISSUE_COLUMNS = (
     "source_steps, target_steps, updates, target_return_mean, target_return_std, source_return_mean, normalised, "
-    "penalty_mean, wall_seconds"
+    "reward_penalty, wall_seconds"
 )
 
 
@@ -57,7 +57,8 @@ def test_a_run_folder_holds_every_file_it_should(folder: Path) -> None:
 def test_the_curve_begins_with_exactly_the_promised_columns(folder: Path) -> None:
     header = (folder / "curve.csv").read_text().splitlines()[0].split(",")
     assert header[:9] == ISSUE_COLUMNS.split(", ")
-    for name in ("deviation on source rows", "deviation on fresh target rows", "deviation on held-out target rows"):
+    for which in ("source", "fresh target", "held-out target"):
+        name = f"deviation on {which} transitions"
         assert name.replace(" ", "_") in header
     for name in ("variance_of_the_code", "effective_rank_of_the_code"):
         assert name in header
@@ -69,7 +70,7 @@ def test_the_curve_has_a_line_for_the_beginning_for_every_interval_and_for_the_e
     assert [int(line["target_steps"]) for line in lines] == [0, 12, 24, 36, 48]
     # The fourth target row is stored in the tick at step 30: updates begin with the one at 35, one per source step.
     assert [int(line["updates"]) for line in lines] == [0, 85, 205, 325, 445]
-    assert lines[0]["critic_loss"] == lines[0]["penalty_mean"] == ""
+    assert lines[0]["critic_loss"] == lines[0]["reward_penalty"] == ""
     assert all(float(line["target_return_mean"]) == float(line["target_return_mean"]) for line in lines)
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from ..._util.fields import lanewise
 from ..._util.types import Array, Batch, Context, Spec
 from ...data.replay import Replay
-from ..method import Notes
+from ..method import Metrics
 from ..networks import Inputs, Network, Parameters, Trained, descend, fresh, mlp
 from . import scaling
 from .scaling import Scale
@@ -27,7 +27,7 @@ class Hyper:
     classifier_learning_rate: float = 3e-4
     classifier_noise: float = 1.0  # std of the noise on inputs, in training only
     classifier_widths: tuple[int, ...] = (256, 256)
-    classifier_batch: int = 128  # rows per domain and classifier step
+    classifier_batch: int = 128  # transitions per domain and classifier step
     classifier_interval: int = 1  # updates per classifier step
     warm_up: int = 100_000  # updates before the first correction; the classifiers learn all the while
     join_logits: bool = True  # the SAS logits are the SA logits plus the SAS network's
@@ -76,9 +76,9 @@ def own_inputs(spec: Spec) -> tuple[Inputs, Inputs] | tuple[None, None]:
     return Inputs(both[: -len(observation)], fan_in + action.sum()), Inputs(both, 2 * fan_in + action.sum())
 
 
-def inputs_of(rows: Batch) -> Array:
+def inputs_of(batch: Batch) -> Array:
     """[n, 2S + A]: (s, a, s') side by side."""
-    return jnp.concatenate((rows.observation, rows.action, rows.next_observation), axis=-1)
+    return jnp.concatenate((batch.observation, batch.action, batch.next_observation), axis=-1)
 
 
 def bounded(logits: Array, hyper: Hyper) -> Array:
@@ -93,8 +93,8 @@ def margin(logits: Array) -> Array:
 
 def loss(
     networks: Networks, inputs: Array, noise: tuple[Array, Array], hyper: Hyper, spec: Spec
-) -> tuple[Array, Notes]:
-    """Cross-entropy of SA plus that of SAS, over [2n, 2S + A] inputs: n source rows, then n target rows.
+) -> tuple[Array, Metrics]:
+    """Cross-entropy of SA plus that of SAS, over [2n, 2S + A] inputs: n source transitions, then n target transitions.
 
     `noise` is added to the inputs of SA, [2n, S + A], and of SAS, [2n, 2S + A].
     """
@@ -109,28 +109,28 @@ def loss(
         same = bounded(sa_network.apply(networks.sa, sas_inputs[:, :size]), hyper)
         sas = sas + (same if hyper.join_same_noise else sa)
     sign = jnp.repeat(jnp.array((-1.0, 1.0)), inputs.shape[0] // 2)
-    notes: Notes = {}
+    metrics: Metrics = {}
     total = jnp.zeros(())
     for name, logits in (("SA", sa), ("SAS", sas)):
         right = sign * margin(logits)
         entropy = jax.nn.softplus(-right).mean()
         total = total + entropy
-        notes |= {
+        metrics |= {
             f"loss of the {name} classifier": entropy,
             f"accuracy of the {name} classifier": (right > 0).mean(dtype=jnp.float32),
         }
-    return total, notes
+    return total, metrics
 
 
-def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Classifiers, Notes]:
-    """One classifier step on fresh rows of both domains, every `classifier_interval` updates."""
+def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Classifiers, Metrics]:
+    """One classifier step on fresh transitions of both domains, every `classifier_interval` updates."""
     hyper: Hyper = ctx.hyper
     scale = _rescaled(ctx.learned.scale, source, target, ctx.step)
 
-    def train(live: Trained) -> tuple[Trained, Notes]:
+    def train(live: Trained) -> tuple[Trained, Metrics]:
         keys = jax.random.split(ctx.key, 4)
         drawn = (replay.sample(key, hyper.classifier_batch) for replay, key in ((source, keys[0]), (target, keys[1])))
-        inputs = jnp.concatenate([inputs_of(rows) for rows in drawn])
+        inputs = jnp.concatenate([inputs_of(batch) for batch in drawn])
         if scale is not None:
             inputs = scale.apply(inputs)
         count, size = inputs.shape
@@ -141,20 +141,20 @@ def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Classifiers, No
         sa_inputs, sas_inputs = own_inputs(ctx.spec)
         if sa_inputs is not None and sas_inputs is not None:
             noise = noise[0] * sa_inputs.present, noise[1] * sas_inputs.present
-        live, _, notes = descend(
+        live, _, metrics = descend(
             lambda networks: loss(networks, inputs, noise, hyper, ctx.spec), live, hyper.classifier_learning_rate
         )
-        return live, notes
+        return live, metrics
 
     if hyper.classifier_interval == 1:
-        live, notes = train(ctx.learned.live)
+        live, metrics = train(ctx.learned.live)
     else:
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(train, ctx.learned.live)[1])
-        live, notes = jax.lax.cond(
+        live, metrics = jax.lax.cond(
             ctx.step % hyper.classifier_interval == 0, train, lambda live: (live, nothing), ctx.learned.live
         )
     # Updates without a classifier step report 0: the factor keeps the mean over updates right.
-    return Classifiers(live, scale), {name: value * hyper.classifier_interval for name, value in notes.items()}
+    return Classifiers(live, scale), {name: value * hyper.classifier_interval for name, value in metrics.items()}
 
 
 def _rescaled(scale: Scale | None, source: Replay, target: Replay, step: Array) -> Scale | None:
@@ -162,20 +162,20 @@ def _rescaled(scale: Scale | None, source: Replay, target: Replay, step: Array) 
         return None
 
     def fit() -> Scale:
-        return scaling.fit_joined(*((inputs_of(r.view(r.rows)), r.size) for r in (source, target)))
+        return scaling.fit_joined(*((inputs_of(r.view(r.packed)), r.size) for r in (source, target)))
 
     rescaled: Scale = jax.lax.cond(step % scaling.INTERVAL == 0, fit, lambda: scale)
     return rescaled
 
 
-def log_ratio(rows: Batch, ctx: Context) -> Array:
+def log_ratio(batch: Batch, ctx: Context) -> Array:
     """[n]: log p_target(s'|s, a) - log p_source(s'|s, a), without noise.
 
     The margin of SAS less that of SA; where logits are joined, that of SA cancels.
     """
     sa_network, sas_network = shapes(ctx.hyper, ctx.spec)
     networks: Networks = ctx.learned.live.value
-    inputs = inputs_of(rows)
+    inputs = inputs_of(batch)
     if ctx.learned.scale is not None:
         inputs = ctx.learned.scale.apply(inputs)
     ratio = margin(bounded(sas_network.apply(networks.sas, inputs), ctx.hyper))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ..._util.types import Array, Batch, Context
 from ...data.replay import Replay
-from ..method import Notes
+from ..method import Metrics
 from ..networks import Parameters
 from ..sac import Policy, act, values
 
@@ -34,28 +34,28 @@ def scale(value: Array, hyper: Cloning) -> Array:
     return hyper.balance / jnp.maximum(jnp.abs(jax.lax.stop_gradient(value)).mean(), SMALLEST_VALUE)
 
 
-def error(actor: Parameters, rows: Batch, key: jax.Array, ctx: Context) -> Array:
-    """mean over rows and action entries of (a' - a)^2, a' ~ pi(.|s) drawn afresh."""
-    action, _ = act(actor, rows.observation, key, ctx.sac, ctx.spec, rows.domain)
-    return jnp.square(action - rows.action).mean()
+def error(actor: Parameters, batch: Batch, key: jax.Array, ctx: Context) -> Array:
+    """mean over transitions and action entries of (a' - a)^2, a' ~ pi(.|s) drawn afresh."""
+    action, _ = act(actor, batch.observation, key, ctx.sac, ctx.spec, batch.domain)
+    return jnp.square(action - batch.action).mean()
 
 
 def actor_loss(loss: Array, actor: Parameters, policy: Policy, source: Batch, ctx: Context) -> Array:
-    """lambda * loss + cloning error on the source rows."""
+    """lambda * loss + cloning error on the source transitions."""
     if not ctx.hyper.cloning:
         return loss
     return scale(policy.value, ctx.hyper) * loss + error(actor, source, ctx.key, ctx)
 
 
-def diagnose(source: Replay, ctx: Context) -> Notes:
+def diagnose(source: Replay, ctx: Context) -> Metrics:
     """How near the policy is to the data, and what its values weigh against that."""
     if not ctx.hyper.cloning:
         return {}
-    rows_key, clone_key, action_key = jax.random.split(ctx.key, 3)
-    rows, actor = source.sample(rows_key, DIAGNOSED_ROWS), ctx.agent.actor.value
-    action, _ = act(actor, rows.observation, action_key, ctx.sac, ctx.spec, rows.domain)
-    value = values(ctx.agent.critic.value, rows.observation, action, ctx.sac, ctx.spec, rows.domain).min(0)
+    batch_key, clone_key, action_key = jax.random.split(ctx.key, 3)
+    batch, actor = source.sample(batch_key, DIAGNOSED_ROWS), ctx.agent.actor.value
+    action, _ = act(actor, batch.observation, action_key, ctx.sac, ctx.spec, batch.domain)
+    value = values(ctx.agent.critic.value, batch.observation, action, ctx.sac, ctx.spec, batch.domain).min(0)
     return {
-        "cloning error": error(actor, rows, clone_key, ctx),
+        "cloning error": error(actor, batch, clone_key, ctx),
         "weight of the value against cloning": scale(value, ctx.hyper),
     }

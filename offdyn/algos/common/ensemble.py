@@ -1,4 +1,4 @@
-"""Several networks that each predict reward and next state with a variance, trained on target rows (VGDF's model)."""
+"""Several networks that each predict reward and next state with a variance, trained in the target (VGDF's model)."""
 
 import math
 from typing import Any, NamedTuple
@@ -64,13 +64,13 @@ def mean_of_own(outcomes: Array, spec: Spec) -> Array:
     return (outcomes * own).sum(-1) / own.sum()
 
 
-def inputs_of(rows: Batch) -> Array:
-    return jnp.concatenate((rows.observation, rows.action), axis=-1)
+def inputs_of(batch: Batch) -> Array:
+    return jnp.concatenate((batch.observation, batch.action), axis=-1)
 
 
-def outcomes_of(rows: Batch) -> Array:
+def outcomes_of(batch: Batch) -> Array:
     """[..., 1 + S]: r and s' - s."""
-    return jnp.concatenate((rows.reward[..., None], rows.next_observation - rows.observation), axis=-1)
+    return jnp.concatenate((batch.reward[..., None], batch.next_observation - batch.observation), axis=-1)
 
 
 def predict(members: Parameters, scaled: Array, hyper: Any, spec: Spec) -> Prediction:
@@ -98,20 +98,20 @@ def loss(members: Parameters, scaled: Array, outcomes: Array, hyper: Any, spec: 
 
 
 def learn(ensemble: Ensemble, target: Replay, ctx: Context) -> tuple[Ensemble, Array]:
-    """A fixed amount of training: one step, each member on rows of its own, every `ensemble_interval` updates."""
+    """A fixed amount of training: one step, each member on its own transitions, every `ensemble_interval` updates."""
     hyper, spec = ctx.hyper, ctx.spec
 
     def refit(_: Scale) -> Scale:
-        return scaling.fit(inputs_of(target.view(target.rows)), target.size)
+        return scaling.fit(inputs_of(target.view(target.packed)), target.size)
 
     def train(ensemble: Ensemble) -> tuple[Ensemble, Array]:
         # At the first step of every 250 updates; inside this branch, as each branch costs a GPU a pause.
         due = ctx.step % scaling.INTERVAL < hyper.ensemble_interval
         scale = jax.lax.cond(due, refit, lambda scale: scale, ensemble.scale)
-        rows = target.sample(ctx.key, hyper.members * hyper.ensemble_batch)
+        batch = target.sample(ctx.key, hyper.members * hyper.ensemble_batch)
         inputs, outcomes = (
             x.reshape(hyper.members, hyper.ensemble_batch, -1)
-            for x in (scale.apply(inputs_of(rows)), outcomes_of(rows))
+            for x in (scale.apply(inputs_of(batch)), outcomes_of(batch))
         )
         live, value, _ = descend(
             lambda members: (loss(members, inputs, outcomes, hyper, spec), None),
@@ -129,14 +129,14 @@ def learn(ensemble: Ensemble, target: Replay, ctx: Context) -> tuple[Ensemble, A
     return ensemble, value * hyper.ensemble_interval
 
 
-def errors(ensemble: Ensemble, rows: Batch, unit: Array, hyper: Any, spec: Spec) -> tuple[Array, Array]:
-    """(RMS error of s' - s in `unit`s, log-likelihood per dimension of [r, s' - s]), over the rows' weights.
+def errors(ensemble: Ensemble, batch: Batch, unit: Array, hyper: Any, spec: Spec) -> tuple[Array, Array]:
+    """(RMS error of s' - s in `unit`s, log-likelihood per dimension of [r, s' - s]), over the transitions' weights.
 
     The error is that of the members' mean; the likelihood is each member's own, averaged.
     """
-    guess = predict(ensemble.live.value, ensemble.scale.apply(inputs_of(rows)), hyper, spec)
-    outcomes = outcomes_of(rows)
-    weight = rows.weight / rows.weight.sum()  # not a number where there are no rows
+    guess = predict(ensemble.live.value, ensemble.scale.apply(inputs_of(batch)), hyper, spec)
+    outcomes = outcomes_of(batch)
+    weight = batch.weight / batch.weight.sum()  # not a number where there are no transitions
     off = (guess.mean.mean(0) - outcomes)[:, 1:] / unit  # 0 for what only fills up
     likelihood = -0.5 * (
         jnp.square(guess.mean - outcomes) * jnp.exp(-guess.log_variance) + guess.log_variance + LOG_2PI

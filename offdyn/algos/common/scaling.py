@@ -1,4 +1,4 @@
-"""Inputs of a side network brought to mean 0 and deviation 1 over all rows stored so far."""
+"""Inputs of a side network brought to mean 0 and deviation 1 over all transitions stored so far."""
 
 from typing import NamedTuple
 
@@ -27,16 +27,16 @@ def no_scale(size: int) -> Scale:
 
 
 def fit(inputs: Array, size: Array) -> Scale:
-    """The scale of the first `size` rows of [capacity, k]."""
+    """The scale of the first `size` transitions of [capacity, k]."""
     return fit_joined((inputs, size))
 
 
 def fit_joined(*parts: tuple[Array, Array]) -> Scale:
-    """The scale of several padded arrays as if their filled rows stood in one."""
-    rows = sum(size for _, size in parts)
-    mean = sum(_filled(inputs, size).sum(0) for inputs, size in parts) / rows
+    """The scale of several padded arrays as if their filled transitions stood in one."""
+    count = sum(size for _, size in parts)
+    mean = sum(_filled(inputs, size).sum(0) for inputs, size in parts) / count
     spread = sum(_filled(jnp.square(inputs - mean), size).sum(0) for inputs, size in parts)
-    return Scale(mean, jnp.maximum(jnp.sqrt(spread / rows), SMALLEST_DEVIATION))
+    return Scale(mean, jnp.maximum(jnp.sqrt(spread / count), SMALLEST_DEVIATION))
 
 
 def _filled(values: Array, size: Array) -> Array:

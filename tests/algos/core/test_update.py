@@ -149,7 +149,7 @@ def test_the_noted_penalty_is_that_of_the_rows_drawn(course):
         if "encoders" in theirs:
             same(notes["reward penalty"], theirs["penalty"].mean())
             assert theirs["penalty"].min() > 0
-            same(notes["deviation on source rows"], theirs["penalty"].mean() / config.hyper.penalty)
+            same(notes["deviation on source transitions"], theirs["penalty"].mean() / config.hyper.penalty)
         else:
             assert "reward penalty" not in notes
 

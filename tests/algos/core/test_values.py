@@ -71,4 +71,4 @@ def test_a_temperature_of_zero_trains_and_adds_no_entropy():
     rows = random_rows(ONE_STEP, "target", bodies=64, seed=0)[None]
     lanes = learn(programs, lanes, [run], rows, rows, calls=2)
     assert not np.asarray(lanes.fault).any()
-    assert np.asarray(lanes.sums)[0, programs.notes.index("temperature")] < 1e-20
+    assert np.asarray(lanes.sums)[0, programs.metrics.index("temperature")] < 1e-20

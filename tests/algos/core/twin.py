@@ -109,7 +109,7 @@ class Twin:
 
     def __init__(self, formulas: Formulas, agent: Any, learned: Any, source: Any, target: Any) -> None:
         self.formulas, sac, hyper = formulas, formulas.sac, formulas.hyper
-        columns = [replay.view(replay.rows)._asdict() for replay in (source, target)]
+        columns = [replay.view(replay.packed)._asdict() for replay in (source, target)]
         self.replays = [
             Batch(
                 **{name: np.asarray(column) for name, column in each.items()}

@@ -202,15 +202,15 @@ def replays() -> list[Replay]:
 
 def test_a_scale_is_the_mean_and_deviation_of_the_filled_rows_of_both_replays():
     source, target = replays()
-    filled = np.concatenate([np.asarray(r.rows[: int(r.size)], float) for r in (source, target)])
+    filled = np.concatenate([np.asarray(r.packed[: int(r.size)], float) for r in (source, target)])
     filled = np.delete(filled, (5, 9), axis=1)  # reward and end are no inputs
     hyper = dataclasses.replace(SMALL, standardise_inputs=True)
     learned, _ = updated(classifiers.init(jax.random.key(0), hyper, SPEC), hyper, source, target, SPEC, 0)
     np.testing.assert_allclose(learned.scale.mean, filled.mean(0), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(learned.scale.deviation, np.maximum(filled.std(0), 1e-3), rtol=1e-4)
-    alone = scaling.fit(source.rows, source.size)
-    np.testing.assert_allclose(alone.deviation[1:], np.asarray(source.rows[:40]).std(0)[1:], rtol=1e-4)
-    np.testing.assert_allclose(alone.apply(source.rows)[:40, 1:].std(0), 1.0, rtol=1e-3)
+    alone = scaling.fit(source.packed, source.size)
+    np.testing.assert_allclose(alone.deviation[1:], np.asarray(source.packed[:40]).std(0)[1:], rtol=1e-4)
+    np.testing.assert_allclose(alone.apply(source.packed)[:40, 1:].std(0), 1.0, rtol=1e-3)
 
 
 def test_a_scale_is_fitted_at_the_first_update_and_every_250_from_then_on():

@@ -88,7 +88,7 @@ def test_darc_weight_weighs_source_rows_by_the_clipped_ratio_and_leaves_rewards_
     assert len(set(expected)) > 5
     np.testing.assert_allclose(batch.weight, expected, rtol=1e-3)
     assert np.array_equal(batch.reward, rows().reward)
-    assert np.isclose(notes["mean weight of source rows"], expected.mean(), rtol=1e-3)
+    assert np.isclose(notes["mean weight of source transitions"], expected.mean(), rtol=1e-3)
     share = expected.sum() ** 2 / (40 * (expected**2).sum())
     assert 0.1 < share < 0.95
     assert np.isclose(notes["effective sample size"], share, rtol=1e-3)
@@ -99,7 +99,7 @@ def test_nothing_is_corrected_before_the_warm_up_ends(method):
     batch, notes, ratio = corrected(method, step=99)
     assert np.array_equal(batch.reward, rows().reward)
     assert np.array_equal(batch.weight, rows().weight)
-    nothing = {"darc": {"reward penalty": 0.0}}.get(method, {"mean weight of source rows": 1.0})
+    nothing = {"darc": {"reward penalty": 0.0}}.get(method, {"mean weight of source transitions": 1.0})
     assert nothing.items() <= notes.items()
     assert np.isclose(notes["dynamics gap"], -ratio.mean(), rtol=1e-3)  # which is watched all the same
     assert METHODS[method].hyper().warm_up == 100_000

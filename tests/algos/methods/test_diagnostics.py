@@ -33,14 +33,14 @@ def test_fresh_target_rows_are_the_newest_ones_also_in_a_ring_that_has_wrapped(c
     live, hyper = cohort.learner.lanes.learned.live.value, cohort.runs[0].hyper
     encoders = type(live)(*(tuple(array[0] for array in network) for network in live))
     expected = par.deviation(encoders, rows, hyper, cohort.spec).mean()
-    np.testing.assert_allclose(cohort.diagnose(None)["deviation on fresh target rows"][0], expected, rtol=1e-4)
+    np.testing.assert_allclose(cohort.diagnose(None)["deviation on fresh target transitions"][0], expected, rtol=1e-4)
 
 
 def test_before_the_first_evaluation_there_is_no_deviation_on_held_out_rows(cohort):
     cohort.target_rows = 300
     seen = cohort.diagnose(None)
-    assert np.isnan(seen["deviation on held-out target rows"]).all()
-    assert np.isfinite(seen["deviation on fresh target rows"]).all()
+    assert np.isnan(seen["deviation on held-out target transitions"]).all()
+    assert np.isfinite(seen["deviation on fresh target transitions"]).all()
 
 
 def test_on_a_cpu_the_codes_of_all_lanes_are_decomposed_one_by_one():

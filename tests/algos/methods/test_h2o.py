@@ -108,7 +108,7 @@ def test_rows_weigh_alike_until_the_warm_up_ends_but_conservatism_does_not_wait(
         assert np.array_equal(H2O.correct(SOURCE, before)[0].weight, np.ones(ROWS))
         corrected, notes = H2O.correct(SOURCE, after)
         np.testing.assert_allclose(corrected.weight, numpys_weights(HYPER), rtol=1e-9)
-        np.testing.assert_allclose(notes["mean weight of source rows"], corrected.weight.mean())
+        np.testing.assert_allclose(notes["mean weight of source transitions"], corrected.weight.mean())
         assert np.array_equal(corrected.reward, SOURCE.reward)
         critic = MATHS.critic.parameters(CRITICS)
         added = [float(H2O.critic_loss(0.0, critic, SOURCE, ctx)) for ctx in (before, after)]

@@ -115,7 +115,7 @@ def test_a_constant_code_is_par_bs_global_minimum_and_the_diagnostics_show_it():
     ctx, rows = context(collapsed, hyper), batch()
     corrected, notes = METHODS["par-b"].correct(rows, ctx)
     np.testing.assert_allclose(corrected.reward, rows.reward, atol=1e-6)
-    assert notes["deviation on source rows"] < 1e-12
+    assert notes["deviation on source transitions"] < 1e-12
     seen = METHODS["par-b"].diagnose(None, None, rows, rows, ctx)
     assert seen["variance of the code"] < 1e-12
     assert seen["effective rank of the code"] < 2  # of nothing but rounding
@@ -165,5 +165,5 @@ def test_held_out_rows_of_weight_zero_do_not_count():
     seen = METHODS["par"].diagnose(None, None, rows, half, context(live, SMALL))
     maths, vector = Formulas(SPEC, Sac(), SMALL, "par"), flat(jax.tree.leaves(live))
     off = maths.deviation(vector, rows)
-    np.testing.assert_allclose(seen["deviation on held-out target rows"], off[:15].mean(), rtol=1e-4)
-    np.testing.assert_allclose(seen["deviation on fresh target rows"], off.mean(), rtol=1e-4)
+    np.testing.assert_allclose(seen["deviation on held-out target transitions"], off[:15].mean(), rtol=1e-4)
+    np.testing.assert_allclose(seen["deviation on fresh target transitions"], off.mean(), rtol=1e-4)

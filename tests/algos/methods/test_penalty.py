@@ -35,7 +35,7 @@ def course():
         "last": [flat(leaf[lane] for leaf in jax.tree.leaves(lanes.learned.live.value)) for lane in (0, 1)],
         "lanes": lanes,
         "stored": (source, np.asarray(device_source)),
-        "noted": dict(zip(programs.notes, np.asarray(lanes.sums, float).T / 300, strict=True)),
+        "noted": dict(zip(programs.metrics, np.asarray(lanes.sums, float).T / 300, strict=True)),
         "maths": Formulas(HALF_FLIPPED.spec, runs[0].sac, runs[0].hyper, "par"),
     }
 

@@ -107,9 +107,9 @@ def test_imagined_values_their_likelihood_and_the_filter_are_numpys(imagined, co
     kept = likelihood > np.quantile(likelihood, 0.75)
     assert kept.sum() == ROWS / 4
     assert np.array_equal(corrected.weight, kept)
-    assert np.isclose(notes["mean weight of source rows"], 0.25)
+    assert np.isclose(notes["mean weight of source transitions"], 0.25)
     assert np.isclose(notes["least log likelihood kept"], np.quantile(likelihood, 0.75), rtol=1e-2)
-    assert np.isclose(notes["spread of imagined values"], deviation.mean(), rtol=1e-3)
+    assert np.isclose(notes["std of imagined values"], deviation.mean(), rtol=1e-3)
     assert all(getattr(corrected, name) is getattr(rows, name) for name in Batch._fields if name != "weight")
 
 
@@ -127,7 +127,7 @@ def test_an_end_is_judged_by_raw_observations():
 def test_the_share_that_is_kept(share, rows):
     corrected, notes = VGDF.correct(source_rows(), context(dataclasses.replace(SMALL, kept_share=share)))
     assert corrected.weight.sum() == rows
-    assert np.isclose(notes["mean weight of source rows"], rows / ROWS)
+    assert np.isclose(notes["mean weight of source transitions"], rows / ROWS)
 
 
 def test_a_control_counts_as_much_in_all_and_not_the_rows_that_are_likely():
@@ -154,7 +154,7 @@ def test_every_row_is_kept_until_the_warm_up_is_over():
     hyper = dataclasses.replace(SMALL, warm_up=10)
     for step, weight in ((0, 1.0), (9, 1.0), (10, 0.25)):
         corrected, notes = VGDF.correct(source_rows(), context(hyper, step=step))
-        assert corrected.weight.mean() == notes["mean weight of source rows"] == weight
+        assert corrected.weight.mean() == notes["mean weight of source transitions"] == weight
 
 
 PROBED = Sac(actor_widths=(4,), critic_widths=(1,))
@@ -210,18 +210,18 @@ def test_the_optimists_loss_takes_the_larger_critic():
 
 def test_the_optimist_learns_from_both_domains_as_often_as_the_actor():
     target = Replay(jnp.asarray(draw(1, 40, 7), jnp.float32), jnp.asarray(40), SPEC, None)
-    elsewhere = target._replace(rows=target.rows + 1.0)
+    elsewhere = target._replace(packed=target.packed + 1.0)
 
     def after(source: Replay, target: Replay, step: int) -> np.ndarray:
         ctx = context(step=step, sac=dataclasses.replace(SAC, actor_interval=2, batch_size=4))
         moved, note = jax.jit(
             lambda rows, step: vgdf.learn_optimism(
                 ctx.learned.optimist,
-                source._replace(rows=rows[0]),
-                target._replace(rows=rows[1]),
+                source._replace(packed=rows[0]),
+                target._replace(packed=rows[1]),
                 ctx._replace(step=step),
             )
-        )((source.rows, target.rows), ctx.step)
+        )((source.packed, target.packed), ctx.step)
         assert (note != 0) == (step % 2 == 0)
         return flat(moved.adam.mu) if step % 2 == 0 else flat(moved.value) - flat(ctx.learned.optimist.value)
 
@@ -253,13 +253,13 @@ def test_the_ensembles_error_is_in_units_of_the_target_rows_own_deviation():
     seen = VGDF.diagnose(stored, stored, rows, none, ctx)
     inputs = (np.hstack((rows.observation, rows.action)) - SCALE.mean) / SCALE.deviation
     mean = np.mean([prediction(member, inputs)[0] for member in members()[0]], axis=0)
-    filled = np.asarray(stored.rows[:30], float)
+    filled = np.asarray(stored.packed[:30], float)
     unit = (filled[:, 4:6] - filled[:, :2]).std(0)
     off = (mean[:, 1:] - (rows.next_observation - rows.observation)) / unit
-    assert np.isclose(seen["ensemble error on fresh target rows"], np.sqrt(np.square(off).mean()), rtol=1e-4)
-    assert np.isfinite(seen["ensemble log likelihood on fresh target rows"])
-    assert np.isnan(seen["ensemble error on held-out target rows"])
-    assert np.isnan(seen["ensemble log likelihood on held-out target rows"])
+    assert np.isclose(seen["ensemble error on fresh target transitions"], np.sqrt(np.square(off).mean()), rtol=1e-4)
+    assert np.isfinite(seen["ensemble log likelihood on fresh target transitions"])
+    assert np.isnan(seen["ensemble error on held-out target transitions"])
+    assert np.isnan(seen["ensemble log likelihood on held-out target transitions"])
 
 
 @pytest.mark.parametrize("optimistic", [True, False])
