@@ -17,6 +17,7 @@ import numpy as np
 from .._util.errors import OffdynError, unknown
 from .._util.types import Array, Spec
 from .custom_env import Interface, interface_of
+from .effects import Effects, Shifted, effects_from_text
 
 Factory = Callable[[], gymnasium.Env]
 KEYS = ("name", "source", "target", "time_limit", "observation", "action_low", "action_high")
@@ -162,12 +163,27 @@ def factory_of(reference: str, role: str) -> Factory:
             f"{role} {reference.removeprefix(FROM_PYTHON)}: a Python function that no name leads to; give it again, "
             "offdyn.resume(OUT, source=..., target=...), or put it into a module and name it module:function"
         )
+    plain, asked, effects = reference.partition("?")
+    if asked:
+        factory = factory_of(plain, role)
+        try:
+            return _behind(factory, effects_from_text(effects))
+        except OffdynError as error:
+            raise OffdynError(f"{role} {reference}: {error}") from None
     module, colon, name = reference.partition(":")
     if colon and (found := _in_module(module, name, reference, role)) is not None:
         return found
     if (known := _registered(reference)) is None:
         raise OffdynError(f"{role} {reference}: {_no_such(reference, role)}")
     return functools.partial(gymnasium.make, known, max_episode_steps=-1, disable_env_checker=True)
+
+
+def _behind(factory: Factory, effects: Effects) -> Factory:
+    @functools.wraps(factory)  # so that whoever asks learns what it takes
+    def make(**options: Any) -> gymnasium.Env:
+        return Shifted(factory(**options), **effects.to_mapping())
+
+    return make
 
 
 def reference_of(wanted: str | Factory, role: str) -> str:
@@ -210,7 +226,7 @@ def names_environment(wanted: object) -> bool:
 
 def _registered(reference: str) -> str | None:
     try:
-        return gymnasium.spec(reference).id
+        return gymnasium.spec(reference.partition("?")[0]).id
     except (gymnasium.error.Error, ModuleNotFoundError):
         return None
 

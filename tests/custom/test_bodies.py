@@ -13,6 +13,7 @@ from offdyn import OffdynError
 from offdyn.envs import custom, custom_batch, pairs
 from offdyn.envs.custom import EnvironmentFailed
 from offdyn.envs.custom_batch import OwnBodies
+from offdyn.envs.effects import Effects
 
 HERE = "tests.custom.environments"
 environments: Any = importlib.import_module(HERE)
@@ -257,3 +258,30 @@ def test_processes_pay_for_long_steps_with_cores_to_spare_or_that_only_wait(monk
     assert custom_batch._pays(makers) is pays
     monkeypatch.setattr(custom_batch, "_main_can_be_imported_again", lambda: False)
     assert custom_batch._pays(makers) is False
+
+
+def test_effects_after_a_question_mark_stand_between_the_agent_and_any_environment():
+    late = custom.pair_of("Pendulum-v1", "Pendulum-v1?delay=1&noise=0.1")
+    assert (late.name, late.time_limit) == ("Pendulum-v1-to-Pendulum-v1_delay_1_noise_0.1", 200)
+    assert custom.names_environment("Pendulum-v1?delay=1")
+    env = custom.make(late.target, "target")
+    assert env.get_wrapper_attr("effects") == Effects(delay=1, noise=0.1)
+    domain = bodies(pair(target="target?delay=1"), sources=0)
+    still, moved = (domain.step(np.arange(1), np.array([[0.5]])) for _ in range(2))
+    np.testing.assert_array_equal(still.next_observation, still.observation)  # 0, the middle, moves nothing
+    assert (moved.next_observation != moved.observation).all()
+    domain.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("dealy=2", "target .*target[?]dealy=2: no effect 'dealy'.*'delay'"),
+        ("delay=2.5", "delay: expected a whole number of steps"),
+        ("delay", "expected EFFECT=NUMBER, such as delay=2&deadband=0.1; got 'delay'"),
+        ("delay=1&delay=2", "delay is given twice"),
+    ],
+)
+def test_effects_that_cannot_be_read_are_refused_by_the_environments_name(asked, message):
+    with pytest.raises(OffdynError, match=message):
+        pair(target=f"target?{asked}")
