@@ -11,7 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._util.fields import lanewise
+from .._util.fields import lanewise, setting
 from .._util.types import Array, Batch, Context
 from .common import classifiers
 from .method import Method, Metrics, Preset
@@ -58,9 +58,9 @@ PRESETS = {
 class Hyper(classifiers.Hyper):
     """The classifiers' choices and what their log ratio does to a source transition."""
 
-    penalty: float = 1.0  # beta: weight of the log ratio in the source reward
-    weight_low: float = 1.0  # the transition counts as much as the ratio says, between these two
-    weight_high: float = 1.0
+    penalty: float = setting(1.0, least=0)  # beta: weight of the log ratio in the source reward
+    weight_low: float = setting(1.0, least=0)  # the transition counts as much as the ratio says, between these two
+    weight_high: float = setting(1.0, least=0)
 
 
 def weights(log_ratio: Array, low: Array, high: Array) -> Array:

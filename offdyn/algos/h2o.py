@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from .._util.fields import lanewise
+from .._util.fields import lanewise, setting
 from .._util.types import Array, Batch, Context
 from . import darc
 from .common import classifiers, conservative
@@ -26,11 +26,11 @@ PRESETS = {"paper": Preset(), "printed": Preset({"conservatism": "expectation"})
 class Hyper(Conservatism, darc.Hyper):
     """DARC-weight's choices and the conservative term's; `warm_up` concerns the weights alone."""
 
-    penalty: float = 0.0
-    weight_low: float = 1e-4
-    classifier_noise: float = 0.1  # the official code's, which the paper kept
-    classifier_batch: int = 256
-    classifier_bound: float | None = 2.0  # the official code's: no weight is below exp(-4)
+    penalty: float = setting(0.0, least=0)
+    weight_low: float = setting(1e-4, least=0)
+    classifier_noise: float = setting(0.1, least=0)  # the official code's, which the paper kept
+    classifier_batch: int = setting(256, most=10**6)
+    classifier_bound: float | None = setting(2.0, above=0)  # the official code's: no weight is below exp(-4)
     weigh_conservatism: bool = False  # a transition's weight multiplies its conservative term too
 
 

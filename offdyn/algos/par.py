@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .._util.fields import lanewise
+from .._util.fields import WIDEST, lanewise, setting
 from .._util.types import Array, Batch, Context, Spec
 from ..data.replay import Replay
 from .common import cloning, controls
 from .common.cloning import Cloning
 from .method import Method, Metrics, Preset
-from .networks import Inputs, Parameters, Trained, descend, drift, fresh, mlp
+from .networks import ACTIVATIONS, Inputs, Parameters, Trained, descend, drift, fresh, mlp
 from .sac import pair_inputs, state_inputs
 
 
@@ -28,21 +28,21 @@ from .sac import pair_inputs, state_inputs
 class Hyper(Cloning):
     """The encoders' choices and the penalty's weight; the defaults are preset `paper`."""
 
-    penalty: float = 0.5  # beta: weight of the deviation in the source reward
-    encoder_learning_rate: float = 3e-4
-    slow_rate: float = 0.005  # Polyak rate of the slow encoders
-    objective: str = "par"  # or par-b, below
+    penalty: float = setting(0.5, least=0)  # beta: weight of the deviation in the source reward
+    encoder_learning_rate: float = setting(3e-4, above=0)
+    slow_rate: float = setting(0.005, above=0, most=1)  # Polyak rate of the slow encoders
+    objective: str = setting("par", choices=("par", "par-b"))  # below
     encoder_interval: int = 1  # updates per encoder step
-    encoder_batch: int = 128  # target transitions per encoder step
+    encoder_batch: int = setting(128, most=10**6)  # target transitions per encoder step
     slow_encoder: bool = False  # measure deviations with slow copies of f and g
     encoder_widths: tuple[int, ...] = (256, 256)
-    code_size: int = 256
-    encoder_activation: str = "elu"
+    code_size: int = setting(256, most=WIDEST)
+    encoder_activation: str = setting("elu", choices=tuple(ACTIVATIONS))
     normalise_code: bool = True  # AvgL1Norm on f
     weigh: bool = False  # source transitions count min(1, usual / deviation) in place of a penalty
     # Controls: does it matter which transitions are penalised? How much of a transition's deviation is not its own ...
-    deviation_shuffled: float = 0.0  # ... but that of another transition of the batch
-    deviation_averaged: float = 0.0  # ... but the mean of the batch
+    deviation_shuffled: float = setting(0.0, least=0, most=1)  # ... but that of another transition of the batch
+    deviation_averaged: float = setting(0.0, least=0, most=1)  # ... but the mean of the batch
 
 
 class Networks(NamedTuple):

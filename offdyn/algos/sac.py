@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .._util.fields import lanewise
+from .._util.fields import lanewise, setting
 from .._util.types import TARGET, Array, Batch, Context, Spec
 from ..data.replay import Replay
 from .backbones import BACKBONES
-from .networks import Inputs, Network, Parameters, Trained, descend, drift, fresh, mlp
+from .networks import DOMAIN_INPUTS, PRECISIONS, Inputs, Network, Parameters, Trained, descend, drift, fresh, mlp
 
 if TYPE_CHECKING:
     from .method import Method, Metrics
@@ -27,34 +27,38 @@ class Sac:
     """SAC's own choices; the defaults are the paper's, and those of the backbone `classic`."""
 
     backbone: str = "classic"
-    domain_input: str = "none"  # or flag, embedding: actor and critics see which domain a transition is of
-    discount: float = 0.99
-    temperature: float = 0.2  # of the entropy bonus; the first value where it is tuned
-    actor_learning_rate: float = 3e-4
-    critic_learning_rate: float = 3e-4
-    temperature_learning_rate: float = 3e-4
-    weight_decay: float = 0.0  # of actor and critics, per unit of learning rate (AdamW)
-    target_rate: float = 0.005  # Polyak rate of the target critics
-    source_noise: float = 0.0  # std of the noise added to source actions, which are then clipped to [-1, 1]
-    target_noise: float = 0.0  # the same in the target
+    # Or flag, embedding: actor and critics see which domain a transition is of.
+    domain_input: str = setting("none", choices=tuple(DOMAIN_INPUTS))
+    discount: float = setting(0.99, least=0, most=1)
+    temperature: float = setting(0.2, least=0)  # of the entropy bonus; the first value where it is tuned
+    actor_learning_rate: float = setting(3e-4, above=0)
+    critic_learning_rate: float = setting(3e-4, above=0)
+    temperature_learning_rate: float = setting(3e-4, above=0)
+    weight_decay: float = setting(0.0, least=0)  # of actor and critics, per unit of learning rate (AdamW)
+    target_rate: float = setting(0.005, above=0, most=1)  # Polyak rate of the target critics
+    # Std of the noise added to source actions, which are then clipped to [-1, 1].
+    source_noise: float = setting(0.0, least=0)
+    target_noise: float = setting(0.0, least=0)  # the same in the target
     log_std_low: float = -20.0
     log_std_high: float = 2.0
-    batch_size: int = 128  # transitions per domain and update; 256 by default where one domain is learned from
+    # Transitions per domain and update; 256 by default where one domain is learned from.
+    batch_size: int = setting(128, most=10**6)
     actor_widths: tuple[int, ...] = (256, 256)
     critic_widths: tuple[int, ...] = (256, 256)
     critic_layer_norm: bool = False  # of `classic`: after the activation
-    critics: int = 2
+    critics: int = setting(2, most=1000)
     backup_critics: int | None = None  # so many of them, drawn for each update, make the backup; None: all
-    actor_value: str = "min"  # or mean: of the critics, what the actor climbs
+    actor_value: str = setting("min", choices=("min", "mean"))  # or mean: of the critics, what the actor climbs
     actor_interval: int = 1  # critic steps per actor step
     entropy_in_backup: bool = True
     tune_temperature: bool = False
     temperature_per_domain: bool = False  # where tuned, each domain's by its own transitions
     target_entropy: float | None = None  # where tuned; None: as the next line says
     entropy_per_action: float = -1.0  # times the number of actions
-    gradient_clip: float | None = None  # bound on the norm of the actor's and of all critics' gradient
+    # Bound on the norm of the actor's and of all critics' gradient.
+    gradient_clip: float | None = setting(None, above=0)
     normalise_observations: bool = False
-    precision: str = "float32"  # of products; see PRECISIONS
+    precision: str = setting("float32", choices=PRECISIONS)  # of products
 
 
 class Agent(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .._util.fields import lanewise
+from .._util.fields import lanewise, setting
 from .._util.types import Array, Batch, Context, Spec
 from ..data.replay import Replay
 from .common import cloning, controls, ensemble, scaling
@@ -30,20 +30,21 @@ COMPARED = ("next value", "backup")  # Q of the next state, or r + discount Q of
 class Hyper(Cloning):
     """The ensemble's choices, the filter's and the optimistic policy's; the defaults are preset `paper`."""
 
-    kept_share: float = 0.25  # of each source batch
+    kept_share: float = setting(0.25, above=0, most=1)  # of each source batch
     # Controls: does it matter which transitions are kept? How much of a transition's weight is not its own ...
-    weight_shuffled: float = 0.0  # ... but that of another transition of the batch
-    weight_averaged: float = 0.0  # ... but the mean of the batch
-    ensemble_learning_rate: float = 1e-3
-    ensemble_decay: float = 1.0  # times the released code's decay of each layer
-    warm_up: int = 100_000  # updates before the filter: all source transitions are kept
-    members: int = 7
+    weight_shuffled: float = setting(0.0, least=0, most=1)  # ... but that of another transition of the batch
+    weight_averaged: float = setting(0.0, least=0, most=1)  # ... but the mean of the batch
+    ensemble_learning_rate: float = setting(1e-3, above=0)
+    ensemble_decay: float = setting(1.0, least=0)  # times the released code's decay of each layer
+    warm_up: int = setting(100_000, least=0)  # updates before the filter: all source transitions are kept
+    members: int = setting(7, least=2, most=1000)
     ensemble_widths: tuple[int, ...] = (200, 200, 200, 200)
     ensemble_interval: int = 10  # updates per ensemble step: one step per target step, at the usual ten updates
-    ensemble_batch: int = 256  # target transitions per member and ensemble step
-    imagined: str = "sample"
-    compared: str = "next value"
-    loss_scale: float = 1.0  # of the critics' loss: seen by `gradient_clip` alone, as Adam divides it out
+    ensemble_batch: int = setting(256, most=10**6)  # target transitions per member and ensemble step
+    imagined: str = setting("sample", choices=IMAGINED)
+    compared: str = setting("next value", choices=COMPARED)
+    # Of the critics' loss: seen by `gradient_clip` alone, as Adam divides it out.
+    loss_scale: float = setting(1.0, above=0)
     optimistic: bool = True  # a second policy, which trusts the larger critic, collects the source transitions
     optimist_widths: tuple[int, ...] = (256, 256)
 

@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 
 from .._util.errors import OffdynError, unknown
+from .._util.fields import MOST
 from .._util.types import Array, Spec
 from .custom_env import Interface, interface_of
 from .effects import Effects, Shifted, effects_from_text
@@ -285,10 +286,10 @@ def _limit(env: gymnasium.Env, reference: str) -> int | None:
 
 def _whole(value: Any) -> int:
     try:
-        if isinstance(value, bool) or float(value) != int(float(value)) or int(float(value)) < 1:
+        if isinstance(value, bool) or float(value) != int(float(value)) or not 1 <= int(float(value)) <= MOST:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise OffdynError(f"time_limit: expected a whole number from 1 on, got {value!r}") from None
+        raise OffdynError(f"time_limit: expected a whole number from 1 to {MOST}, got {value!r}") from None
     return int(float(value))
 
 

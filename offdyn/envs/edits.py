@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import mujoco
@@ -53,8 +52,9 @@ class Edit:
         given = _numbers(self.change)
         numbers = tuple(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else (given,)
         is_number = [isinstance(n, int | float | np.number) and not isinstance(n, bool) for n in numbers]
-        if not numbers or not all(is_number) or not all(isfinite(n) for n in numbers):
-            raise OffdynError(f"{self}: expected a finite number, a list, a factor or an offset; came {given!r}")
+        if not numbers or not all(is_number) or not all(abs(n) <= mujoco.mjMAXVAL for n in numbers):
+            most = f"a number of at most {mujoco.mjMAXVAL:g}"
+            raise OffdynError(f"{self}: expected {most}, a list, a factor or an offset; came {given!r}")
         # Lists become tuples, so that an edit can be hashed and compared.
         numbers = tuple(float(n) for n in numbers)
         plain = numbers if len(numbers) > 1 else numbers[0]

@@ -66,6 +66,9 @@ SHIFTS: list[tuple[str, str, tuple[Edit, ...], str]] = [
 ]  # fmt: skip
 
 
+LEAST_FACTOR, MOST_FACTOR = 1e-6, 1e6
+
+
 class Family(NamedTuple):
     """A shift of one number: `ROBOT-FAMILY-NUMBER` is its task."""
 
@@ -78,8 +81,8 @@ def _times(make: Callable[[Factor], Edit]) -> Callable[[float], Edit]:
     """A multiple of what the robot has."""
 
     def edit(by: float) -> Edit:
-        if by <= 0:
-            raise OffdynError("the factor must be more than 0")
+        if not LEAST_FACTOR <= by <= MOST_FACTOR:
+            raise OffdynError(f"the factor must be from {LEAST_FACTOR:g} to {MOST_FACTOR:g}")
         return make(Factor(by))
 
     return edit

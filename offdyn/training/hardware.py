@@ -1,6 +1,7 @@
 """Several devices: the lanes of a cohort are dealt out among them, and no lane ever needs to hear of another."""
 
 import hashlib
+import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from .._util.errors import OffdynError
 from .._util.types import Array
 from ..data.transition import row_width
 from .config import RunConfig
-from .program import Programs
+from .program import Programs, fresh_lane
 from .progress import Progress
 from .schedule import Schedule
 
@@ -117,23 +118,39 @@ def replay_bytes(runs: Sequence[RunConfig]) -> int:
     return 4 * len(runs) * row_width(runs[0].spec) * sum(capacities(runs[0].schedule))
 
 
+def lane_bytes(run: RunConfig) -> int:
+    """Device memory of one lane's networks and of the batches that go through them, counted before any is made."""
+    method, spec = run.recipe.method, run.spec
+    lane = jax.eval_shape(lambda: fresh_lane(method, spec, jax.random.key(0), run.sac, run.hyper))
+    shapes = [array.shape for array in jax.tree.leaves((lane.agent, lane.others, lane.learned))]
+    units = sum(math.prod(shape) // shape[-2] for shape in shapes if len(shape) > 1)
+    rows = max(size for name, size in run.settings().items() if name.endswith(("_batch", "batch_size")))
+    # A copy is kept and a new state is under way. Optimisers have the weights' shapes: as much as activations take.
+    return 4 * (3 * sum(map(math.prod, shapes)) + 2 * rows * units)
+
+
 def check_memory(runs: Sequence[RunConfig]) -> None:
-    """Refuse replays that cannot fit, before anything is trained."""
+    """Refuse what cannot fit, before anything is trained."""
     lanes, width = len(runs), row_width(runs[0].spec)
-    source, target = capacities(runs[0].schedule)
-    needed = replay_bytes(runs)
+    rows, networks = replay_bytes(runs), lanes * lane_bytes(runs[0])
     device = jax.devices()[0]
     if device.platform == "cpu":
         free = _free_memory()
     else:
         limit = (device.memory_stats() or {}).get("bytes_limit")
         free = None if limit is None else limit * count_for(lanes)  # each holds its share of the lanes
-    if free is not None and needed > 0.9 * free:
+    if free is None or rows + networks <= 0.9 * free:
+        return
+    here = f"this {device.platform} has {free / 2**30:.1f} GiB"
+    if rows > networks:
         raise OffdynError(
-            f"the replays of {lanes} runs need {needed / 2**30:.1f} GiB ({source + target} rows of {4 * width} bytes "
-            f"each), this {device.platform} has {free / 2**30:.1f} GiB: lower replay_size, or train fewer seeds or "
-            "tasks at a time"
+            f"the replays of {lanes} runs need {rows / 2**30:.1f} GiB ({sum(capacities(runs[0].schedule))} transitions "
+            f"of {4 * width} bytes each), {here}: lower replay_size, or train fewer seeds or tasks at a time"
         )
+    raise OffdynError(
+        f"the networks of {lanes} runs and their batches need {networks / 2**30:.1f} GiB, {here}: lower widths or "
+        "batch sizes, or train fewer seeds or tasks at a time"
+    )
 
 
 def _free_memory() -> int | None:

@@ -47,6 +47,24 @@ class Experience(NamedTuple):
     target: Array
 
 
+def fresh_lane(method: Method, spec: Spec, key: Array, sac: Sac, hyper: Any, metrics: int = 0) -> Lane:
+    """A lane that has learned nothing yet."""
+    key, normalises = hook_key(key, "init"), sac.normalise_observations
+    sac, hyper = (jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), x) for x in (sac, hyper))
+    numbers = range(2, 2 + len(method.others))
+    return Lane(
+        agent=core.init(hook_key(key, "agent"), sac, spec),
+        others=tuple(core.init(hook_key(key, f"agent {number}"), sac, spec) for number in numbers),
+        learned=method.init(hook_key(key, "method"), hyper, spec),
+        sac=sac,
+        hyper=hyper,
+        moments=no_moments(spec) if normalises else None,
+        present=spec.present,
+        sums=jnp.zeros(metrics),
+        fault=jnp.zeros(2, jnp.int32),
+    )
+
+
 class Programs:
     """Compiled once per cohort shape; every call takes and gives whole cohorts."""
 
@@ -64,7 +82,6 @@ class Programs:
     ) -> None:
         self.method, self.spec, self.learns_from, self.updates = method, spec, learns_from, updates
         self.random_until = random_until
-        self.normalises = sac.normalise_observations
         self.full_products = sac.precision == "full"
         one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, spec.present, 0))
         width = row_width(spec)
@@ -101,20 +118,7 @@ class Programs:
         return computed
 
     def _lane(self, key: Array, sac: Sac, hyper: Any, present: Present | None, metrics: int) -> Lane:
-        key, spec = hook_key(key, "init"), self.spec._replace(present=present)
-        sac, hyper = (jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), x) for x in (sac, hyper))
-        numbers = range(2, 2 + len(self.method.others))
-        return Lane(
-            agent=core.init(hook_key(key, "agent"), sac, spec),
-            others=tuple(core.init(hook_key(key, f"agent {number}"), sac, spec) for number in numbers),
-            learned=self.method.init(hook_key(key, "method"), hyper, spec),
-            sac=sac,
-            hyper=hyper,
-            moments=no_moments(spec) if self.normalises else None,
-            present=present,
-            sums=jnp.zeros(metrics),
-            fault=jnp.zeros(2, jnp.int32),
-        )
+        return fresh_lane(self.method, self.spec._replace(present=present), key, sac, hyper, metrics)
 
     def _spec(self, lane: Lane) -> Spec:
         return self.spec._replace(present=lane.present)

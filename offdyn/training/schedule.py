@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._util.errors import OffdynError
+from .._util.fields import setting
+from ..envs.custom_batch import PROCESSES
 
 
 @dataclass(frozen=True)
@@ -12,34 +14,40 @@ class Schedule:
     """How long a run is and what happens how often; intervals are in source steps."""
 
     target_steps: int = 100_000
-    source_steps_per_target_step: int = 10  # the paper's F; where a run acts in one domain, these are its clock
-    updates_per_target_step: int | None = None  # None: one per source step; where there is no source, one
-    random_steps: int = 0  # target steps at first in which actions are uniform, in the source likewise
-    source_envs: int | None = None  # per run; None: the smaller of 10 and source_steps_per_target_step
-    collects: str = "both"  # domains the run acts in
-    source_dynamics: str = (
-        "stock"  # or shifted: the source moves as the target does, for what can be learned without a gap
-    )
-    learns_from: str = "both"  # domains whose transitions train critics and actor
+    # The paper's F; where a run acts in one domain, these are its clock.
+    source_steps_per_target_step: int = setting(10, most=10**6)
+    # None: one per source step; where there is no source, one.
+    updates_per_target_step: int | None = setting(None, most=10**6)
+    # Target steps at first in which actions are uniform, in the source likewise.
+    random_steps: int = setting(0, least=0)
+    # Per run; None: the smaller of 10 and source_steps_per_target_step.
+    source_envs: int | None = setting(None, most=10_000)
+    collects: str = setting("both", choices=("both", "source", "target", "none"))  # domains the run acts in
+    # Or shifted: the source moves as the target does, for what can be learned without a gap.
+    source_dynamics: str = setting("stock", choices=("stock", "shifted"))
+    # Domains whose transitions train critics and actor.
+    learns_from: str = setting("both", choices=("both", "source", "target"))
     source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
     allow_faulty_data: bool = False  # although the doctor found something fatal in it
     start_from: str | None = None  # folder of a run whose networks this one continues from; may name {seed} and {robot}
     tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
-    target_mode: str = "steps"  # or episodic: whole target episodes, and between them what they owe
+    # Or episodic: whole target episodes, and between them what they owe.
+    target_mode: str = setting("steps", choices=("steps", "episodic"))
     target_log: str | None = None  # folder in which every target step is written down as it happens
     time_limits_end: bool = False  # a cut episode is stored as ended, as VGDF's official code has it
     padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
-    env_processes: str = "auto"  # custom source environments: each in a process, on, off, or where that pays
+    env_processes: str = setting("auto", choices=PROCESSES)  # custom sources: each in a process, or where that pays
     learning_starts: int = 128  # transitions in each collected replay buffer before the first update
     replay_size: int = 1_000_000  # transitions per domain, of which a shorter run takes only what it can fill
     eval_interval: int = 10_000
-    eval_episodes: int = 10  # in the target; 0: the curve then shows training episodes
-    eval_source_episodes: int = 2
-    final_episodes: int = 50  # in the target, of the final policy
+    eval_episodes: int = setting(10, least=0, most=10_000)  # in the target; 0: the curve then shows training episodes
+    eval_source_episodes: int = setting(2, least=0, most=10_000)
+    final_episodes: int = setting(50, least=0, most=10_000)  # in the target, of the final policy
     log_interval: int = 5_000
     checkpoint_interval: int = 50_000
     keep_policies: bool = False  # of every evaluation, not the last alone
-    tuning_target_steps: int | None = None  # spent on finding this run's settings, where known: for reports
+    # Spent on finding this run's settings, where known: for reports.
+    tuning_target_steps: int | None = setting(None, least=0)
     wandb: str | None = None  # PROJECT or TEAM/PROJECT of Weights & Biases that gets the numbers, too
 
     @property

@@ -174,7 +174,7 @@ def test_vgdf_says_that_it_does_not_know_the_ends_and_works_with_that():
         (["--target", named("target")], "source-less"),
         (["--source", named("source"), "--target", named("target"), "--target-mode", "often"], "steps or episodic"),
         (["--source", named("source"), "--target", named("target"), "--env-processes", "3"], "auto or on or off"),
-        (["--source", named("source"), "--target", named("target"), "--time-limit", "0"], "whole number from 1 on"),
+        (["--source", named("source"), "--target", named("target"), "--time-limit", "0"], "whole number from 1 to"),
         (["--task", "jetpack", "--target-log", "log"], "records a custom --target"),
         ([], "--source and --target"),
     ],

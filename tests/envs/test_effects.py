@@ -96,7 +96,7 @@ def test_a_reading_keeps_its_noise_while_it_is_shown():
         ("hopper-delay-2.5", "delay: expected a whole number of steps, 0 to 50, got 2.5"),
         ("hopper-delay-51", "0 to 50, got 51"),
         ("hopper-latency--1", "latency: expected a whole number"),
-        ("hopper-strength-0", "the factor must be more than 0"),
+        ("hopper-strength-0", r"the factor must be from 1e-06 to 1e\+06"),
         ("hopper-deadband-1", "deadband: expected 0 or more and less than 1"),
         ("hopper-backlash-2", "backlash: expected 0 or more and less than 2"),
         ("hopper-torque-limit-1.5", "torque_limit: expected more than 0 and at most 1"),

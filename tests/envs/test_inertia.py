@@ -215,7 +215,7 @@ def test_a_task_of_ones_own_says_its_inertia() -> None:
         ({"name": BIG_HEAD, "robot": "hopper", "edits": [], "inertia": "legacy"}, "of other edits"),
         ("hopper-bighead-legacy", "did you mean 'hopper-big-head'"),
         ("hopper-legacy-legacy", "no task"),
-        ("hopper-mass-0-legacy", "the factor must be more than 0"),
+        ("hopper-mass-0-legacy", r"the factor must be from 1e-06 to 1e\+06"),
     ],
     ids=str,
 )

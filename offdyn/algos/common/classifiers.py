@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..._util.fields import lanewise
+from ..._util.fields import lanewise, setting
 from ..._util.types import Array, Batch, Context, Spec
 from ...data.replay import Replay
 from ..method import Metrics
@@ -24,15 +24,15 @@ from .scaling import Scale
 class Hyper:
     """The classifiers' choices; the defaults are preset `paper`."""
 
-    classifier_learning_rate: float = 3e-4
-    classifier_noise: float = 1.0  # std of the noise on inputs, in training only
+    classifier_learning_rate: float = setting(3e-4, above=0)
+    classifier_noise: float = setting(1.0, least=0)  # std of the noise on inputs, in training only
     classifier_widths: tuple[int, ...] = (256, 256)
-    classifier_batch: int = 128  # transitions per domain and classifier step
+    classifier_batch: int = setting(128, most=10**6)  # transitions per domain and classifier step
     classifier_interval: int = 1  # updates per classifier step
-    warm_up: int = 100_000  # updates before the first correction; the classifiers learn all the while
+    warm_up: int = setting(100_000, least=0)  # updates before the first correction; the classifiers learn all the while
     join_logits: bool = True  # the SAS logits are the SA logits plus the SAS network's
     join_same_noise: bool = True  # the SA logits so added see the SAS network's noisy (s, a), not their own
-    classifier_bound: float | None = None  # logits are this times tanh of what a network gives
+    classifier_bound: float | None = setting(None, above=0)  # logits are this times tanh of what a network gives
     standardise_inputs: bool = False  # to mean 0 and deviation 1 over both replays, before the noise
 
 

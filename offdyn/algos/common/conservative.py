@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..._util.errors import OffdynError
+from ..._util.fields import setting
 from ..._util.types import Array, Batch, Context
 from ...data.replay import Replay
 from ..method import Metrics
@@ -25,13 +25,11 @@ DIAGNOSED_ROWS = 256
 class Conservatism:
     """Settings of the conservative term, for the Hyper of a method that has one."""
 
-    conservative_weight: float = 10.0  # of each critic's term against its squared error on the same transitions
-    conservatism: str = "logsumexp"  # or "expectation", as the paper prints it
-    sampled_actions: int = 10  # of each kind: uniform, the policy's here, the policy's at the next state
-
-    def __post_init__(self) -> None:
-        if self.conservatism not in FORMS:
-            raise OffdynError(f"setting conservatism: expected {' or '.join(FORMS)}, got {self.conservatism!r}")
+    # Of each critic's term against its squared error on the same transitions.
+    conservative_weight: float = setting(10.0, least=0)
+    conservatism: str = setting("logsumexp", choices=FORMS)  # or "expectation", as the paper prints it
+    # Of each kind: uniform, the policy's here, the policy's at the next state.
+    sampled_actions: int = setting(10, most=1000)
 
 
 def policy_actions(observation: Array, domain: Array, key: jax.Array, ctx: Context) -> tuple[Array, Array]:
