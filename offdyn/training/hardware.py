@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as Along
 
 from .._util.cores import every
 from .._util.errors import OffdynError
+from .._util.memory import free_memory
 from .._util.types import Array
 from ..data.transition import row_width
 from .config import RunConfig
@@ -135,7 +136,7 @@ def check_memory(runs: Sequence[RunConfig]) -> None:
     rows, networks = replay_bytes(runs), lanes * lane_bytes(runs[0])
     device = jax.devices()[0]
     if device.platform == "cpu":
-        free = _free_memory()
+        free = free_memory()
     else:
         limit = (device.memory_stats() or {}).get("bytes_limit")
         free = None if limit is None else limit * count_for(lanes)  # each holds its share of the lanes
@@ -151,14 +152,6 @@ def check_memory(runs: Sequence[RunConfig]) -> None:
         f"the networks of {lanes} runs and their batches need {networks / 2**30:.1f} GiB, {here}: lower widths or "
         "batch sizes, or train fewer seeds or tasks at a time"
     )
-
-
-def _free_memory() -> int | None:
-    try:
-        with open("/proc/meminfo") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return None
 
 
 LARGEST = 2**30  # bytes; beyond them the programs that were not used for longest go

@@ -235,7 +235,7 @@ def test_a_cohort_all_of_whose_runs_failed_ends(tmp_path: Path) -> None:
 def test_too_little_memory_is_told_with_figures_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware, "_free_memory", lambda: 2**20)
+    monkeypatch.setattr(hardware, "free_memory", lambda: 2**20)
     many = [run(seed=seed, source_steps=480_000, learning_starts=4) for seed in range(3)]
     with pytest.raises(OffdynError) as told:
         start(many, tmp_path / "out")
@@ -249,9 +249,9 @@ def test_too_little_memory_is_told_with_figures_before_anything_is_made(
 def test_enough_memory_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     one = run(source_steps=480_000)
     needed = 528_000 * 8 * 4
-    monkeypatch.setattr(hardware, "_free_memory", lambda: 2 * needed)
+    monkeypatch.setattr(hardware, "free_memory", lambda: 2 * needed)
     hardware.check_memory([one])
-    monkeypatch.setattr(hardware, "_free_memory", lambda: needed)
+    monkeypatch.setattr(hardware, "free_memory", lambda: needed)
     with pytest.raises(OffdynError, match="lower replay_size"):
         hardware.check_memory([one])
     hardware.check_memory([dataclasses.replace(one, schedule=dataclasses.replace(one.schedule, replay_size=1000))])

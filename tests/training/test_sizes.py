@@ -60,7 +60,7 @@ def test_a_shift_beyond_any_robot_is_refused(task: str) -> None:
 def test_networks_and_batches_are_counted_before_they_are_made(
     settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware, "_free_memory", lambda: 4 * 2**30)
+    monkeypatch.setattr(hardware, "free_memory", lambda: 4 * 2**30)
     ordinary = [build("hopper-big-head", seed=seed)[0] for seed in range(5)]
     hardware.check_memory(ordinary)
     with pytest.raises(
