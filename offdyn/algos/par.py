@@ -78,7 +78,7 @@ def prediction_inputs(hyper: Hyper, spec: Spec) -> Inputs | None:
     return Inputs(jnp.concatenate((jnp.ones(hyper.code_size), action)), hyper.code_size + action.sum())
 
 
-def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Encoders:
+def init(key: jax.Array, hyper: Hyper, spec: Spec, sac: Any = None) -> Encoders:
     (f_key, g_key), (f, g) = jax.random.split(key), shapes(hyper, spec)
     networks = Networks(f.init(f_key, state_inputs(spec)), g.init(g_key, prediction_inputs(hyper, spec)))
     slow = jax.tree.map(jnp.array, networks) if hyper.slow_encoder else None
@@ -94,8 +94,8 @@ def code(f: Parameters, observation: Array, hyper: Hyper, spec: Spec) -> Array:
 def deviation(networks: Networks, batch: Batch, hyper: Hyper, spec: Spec) -> Array:
     """[n]: D(s, a, s'), the mean squared distance of the code that g predicts from the code of what came.
 
-    par:    g(f(s), a) against f(s'), which gets no gradient (equation 3)
-    par-b:  g(s, a) against f(s'), both trained (section 5.4); a constant f with g equal to it is a global minimum
+    par:    g(f(s), a) against f(s'), which gets no gradient (equation 1)
+    par-b:  g(s, a) against f(s'), both trained (section 6.1); a constant f with g equal to it is a global minimum
     """
     actual = code(networks.f, batch.next_observation, hyper, spec)
     seen = batch.observation
@@ -143,7 +143,7 @@ def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Encoders, Metri
 
 
 def correct(source: Batch, ctx: Context) -> tuple[Batch, Metrics]:
-    """r <- r - penalty * deviation (equation 4), or weight <- min(1, usual / deviation)."""
+    """r <- r - penalty * deviation (equation 2), or weight <- min(1, usual / deviation)."""
     away = controls.mixed(measure(source, ctx), ctx.hyper.deviation_shuffled, ctx.hyper.deviation_averaged)
     metrics = {"deviation on source transitions": away.mean(), "source reward size": jnp.abs(source.reward).mean()}
     if ctx.hyper.weigh:

@@ -43,6 +43,7 @@ class Hyper(Cloning):
     ensemble_batch: int = setting(256, most=10**6)  # target transitions per member and ensemble step
     imagined: str = setting("sample", choices=IMAGINED)
     compared: str = setting("next value", choices=COMPARED)
+    least_log_likelihood: float | None = None  # transitions below it are dropped, however few are left; None: none is
     # Of the critics' loss: seen by `gradient_clip` alone, as Adam divides it out.
     loss_scale: float = setting(1.0, above=0)
     optimistic: bool = True  # a second policy, which trusts the larger critic, collects the source transitions
@@ -59,23 +60,32 @@ class Learned(NamedTuple):
 # VGDF+BC. There is no source to explore, hence no optimistic policy.
 PAPER_OFFLINE = {"cloning": True, "balance": 5.0, "warm_up": 100_000, "optimistic": False}
 # Twenty updates and a filter after 10 000 target steps; nu is 10 for some tasks, and not normalised.
-RELEASED_OFFLINE = PAPER_OFFLINE | {"normalise_balance": False, "updates_per_target_step": 20, "warm_up": 200_000}
+RELEASED_OFFLINE = PAPER_OFFLINE | {
+    "normalise_balance": False,
+    "updates_per_target_step": 20,
+    "ensemble_interval": 20,
+    "warm_up": 200_000,
+}
 RELEASED_BALANCE = {"hopper-broken-joints": 10.0, "hopper-big-head": 10.0, "walker-no-right-thigh": 10.0}
+RELEASED = {
+    "imagined": "mean plus variance",
+    "compared": "backup",
+    "least_log_likelihood": -103.97,  # where a likelihood in float32 is 0; the code keeps those above its quantile
+    "actor_interval": 2,
+    "gradient_clip": 100.0,
+    "log_std_low": -10.0,
+    "loss_scale": 2.0,
+    "time_limits_end": True,
+}
 PRESETS = {
     "paper": Preset(offline=PAPER_OFFLINE),
     "released": Preset(
-        {
-            "imagined": "mean plus variance",
-            "compared": "backup",
-            "actor_interval": 2,
-            "gradient_clip": 100.0,
-            "log_std_low": -10.0,
-            "loss_scale": 2.0,
-            "time_limits_end": True,
-        },
+        RELEASED,
         offline=RELEASED_OFFLINE,
         offline_by_task={task: {"balance": balance} for task, balance in RELEASED_BALANCE.items()},
     ),
+    # As PAR's paper says that it ran that code: with a dataset, its own updates, start of the filter and nu.
+    "reported": Preset(RELEASED, offline=PAPER_OFFLINE),
 }
 
 
@@ -202,7 +212,10 @@ def correct(source: Batch, ctx: Context) -> tuple[Batch, Metrics]:
     def keep_likely(source: Batch) -> tuple[Array, Array, Array]:
         likelihood, deviation = log_likelihood(*compare(source, noise, ctx._replace(key=action_key)))
         least = jnp.quantile(likelihood, 1 - ctx.hyper.kept_share)
-        return (likelihood >= least).astype(source.weight.dtype), least, deviation.mean()
+        kept = likelihood >= least
+        if ctx.hyper.least_log_likelihood is not None:
+            kept &= likelihood > ctx.hyper.least_log_likelihood
+        return kept.astype(source.weight.dtype), least, deviation.mean()
 
     own, least, std = jax.lax.cond(ctx.step < ctx.hyper.warm_up, keep_all, keep_likely, source)
     weight = controls.mixed(own, ctx.hyper.weight_shuffled, ctx.hyper.weight_averaged)

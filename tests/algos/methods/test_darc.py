@@ -15,7 +15,6 @@ from offdyn.algos.common.classifiers import Classifiers, Networks
 from offdyn.algos.networks import Trained
 from offdyn.algos.registry import METHODS
 from offdyn.data.replay import Replay, unpack
-from offdyn.envs.tasks import resolve
 from offdyn.training.config import build, group, methods_of
 
 from ...probes import HALF_FLIPPED, SAME, learn, programs_of, random_rows, short_run, small_spec
@@ -29,16 +28,6 @@ HYPER = {
 }
 every_method = pytest.mark.parametrize("method", HYPER)
 TASK = "walker-no-right-thigh"
-PENALTIES = {
-    "halfcheetah-broken-back-thigh": 2.0,
-    "halfcheetah-no-thighs": 0.5,
-    "hopper-broken-joints": 2.0,
-    "hopper-big-head": 1.0,
-    "walker-broken-right-foot": 1.0,
-    "walker-no-right-thigh": 1.0,
-    "ant-broken-hips": 1.0,
-    "ant-short-feet": 0.1,
-}
 
 
 def draw(seed: int, *shape: int) -> np.ndarray:
@@ -176,40 +165,6 @@ def test_accuracies_are_chance_where_there_is_no_shift_and_sas_alone_is_better_w
 def test_effective_sample_size_of_known_weights(weight, share):
     for unit in (1.0, 1e-6, 1e25):  # squares of the last overflow a float32
         assert np.isclose(darc.effective_share(unit * np.float32(weight)), share)
-
-
-@pytest.mark.parametrize("task", PENALTIES)
-def test_the_penalty_of_each_task_is_the_papers_and_one_in_the_original(task):
-    resolve(task)  # there is such a task
-    assert build(task, "darc")[0].hyper.penalty == PENALTIES[task]
-    config, notices = build(task, "darc", "original")
-    assert (config.hyper.penalty, notices) == (1.0, [])
-
-
-@every_method
-def test_presets_are_as_the_page_says(method):
-    both = {"classifier_learning_rate": 3e-4, "classifier_noise": 1.0, "classifier_interval": 1, "warm_up": 100_000}
-    both |= {"join_logits": True, "standardise_inputs": False, "source_noise": 0.0}
-    paper = {"learns_from": "both", "batch_size": 128, "classifier_batch": 128, "classifier_widths": (256, 256)}
-    paper |= {"tune_temperature": False, "temperature": 0.2, "join_same_noise": True}
-    original = {"learns_from": "source", "batch_size": 256, "classifier_batch": 256, "classifier_widths": (32,)}
-    original |= {"tune_temperature": True, "temperature": 1.0, "join_same_noise": False}
-    if method == "darc-weight":
-        paper |= {"penalty": 0.0, "weight_low": 1e-4, "weight_high": 1.0}
-        original |= {"penalty": 0.0, "weight_low": 0.0, "weight_high": 1e6}
-    else:
-        both |= {"weight_low": 1.0, "weight_high": 1.0}
-    expectations = {
-        "paper": both | paper,
-        "source-only": both | paper | {"learns_from": "source"},
-        "original": both | original,
-    }
-    expectations["source-only"]["batch_size"] = 256  # as many in all
-    for preset, expected in expectations.items():
-        config, notices = build(TASK, method, preset)
-        assert config.settings().items() >= expected.items()
-        assert notices == []
-    assert list(METHODS[method].presets) == list(expectations)
 
 
 def test_a_task_outside_the_table_gets_one_and_a_notice_unless_the_user_chose():

@@ -178,13 +178,14 @@ def normal_density(v: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np
     return np.exp(-((v - mean) ** 2) / (2 * deviation**2)) / (deviation * np.sqrt(2 * np.pi))
 
 
-def vgdf_case(seed: int) -> tuple[Nets, Context, Batch, np.ndarray, np.ndarray]:
-    """Also the values that the original compares."""
+def vgdf_case(seed: int, reward: float = 1.0) -> tuple[Nets, Context, Batch, np.ndarray, np.ndarray]:
+    """Also the values that the original compares; the larger rewards are, the less likely are the transitions."""
     rng = np.random.default_rng(seed)
     nets, ctx = context(vgdf.VGDF, "released", rng, ensemble_widths=(9, 8), optimistic=False)
     members, scale = ensemble_of(rng)
     ctx = ctx._replace(learned=vgdf.Learned(Ensemble(Trained(stacked(members), None), scale), None))
     rows = transitions(rng)
+    rows = rows._replace(reward=reward * rows.reward)
     noise = np.asarray(jax.random.normal(jax.random.split(KEY)[1], (N, A)))
     return nets, ctx, rows, *vgdfs_values(in_numpy(rows), nets, members, scale, noise)
 
@@ -212,6 +213,19 @@ def test_vgdf_keeps_the_quarter_that_the_original_keeps(seed: int) -> None:
     assert np.array_equal(corrected.weight, density > np.quantile(density, 0.75))
     assert corrected.weight.sum() == N / 4
     assert_same(notes["least log likelihood kept"], np.quantile(likely, 0.75))
+
+
+@SEEDS
+def test_vgdf_drops_what_has_no_likelihood_in_the_originals_float32(seed: int) -> None:
+    """Where most likelihoods round to 0 the original's quantile is 0, and it keeps fewer than a quarter."""
+    _, ctx, rows, fictitious, own = vgdf_case(seed, reward=2000.0)
+    deviation = fictitious.std(0, ddof=1) + 1e-8
+    off = (own - fictitious.mean(0)) / deviation
+    density = np.exp((-0.5 * off**2 - np.log(deviation * np.sqrt(2 * np.pi))).astype(np.float32))
+    gate = density > np.quantile(density, 0.75)
+    assert 0 < gate.sum() < N / 4
+    corrected, _ = jax.jit(lambda rows: vgdf.VGDF.correct(rows, ctx))(rows)
+    assert np.array_equal(corrected.weight, gate)
 
 
 def test_the_smallest_deviation_is_that_of_the_original() -> None:

@@ -277,23 +277,6 @@ def test_the_optimist_acts_in_the_source_alone(optimistic):
     np.testing.assert_allclose(test, np.tanh(-1.0), atol=1e-3)
 
 
-def test_what_the_presets_say():
-    paper, released = (build("hopper-broken-joints", "vgdf", preset)[0].settings() for preset in ("paper", "released"))
-    shared = {"members": 7, "ensemble_widths": (200, 200, 200, 200), "ensemble_interval": 10, "ensemble_batch": 256}
-    shared |= {"ensemble_learning_rate": 1e-3, "ensemble_decay": 1.0, "kept_share": 0.25, "warm_up": 100_000}
-    shared |= {"optimistic": True, "optimist_widths": (256, 256), "batch_size": 128, "source_noise": 0.0}
-    assert shared.items() <= paper.items() & released.items()
-    assert {name: (paper[name], released[name]) for name in paper if paper[name] != released[name]} == {
-        "imagined": ("sample", "mean plus variance"),
-        "compared": ("next value", "backup"),
-        "actor_interval": (1, 2),
-        "gradient_clip": (None, 100.0),
-        "log_std_low": (-20.0, -10.0),
-        "loss_scale": (1.0, 2.0),
-        "time_limits_end": (False, True),
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
