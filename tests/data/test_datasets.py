@@ -12,6 +12,7 @@ import pytest
 
 from offdyn._util.errors import OffdynError
 from offdyn.data.datasets import COLUMNS, DataError, Dataset, d4rl, find, full_card, join, load, open_dataset, save
+from offdyn.data.datasets.hdf5 import Hdf5
 from offdyn.data.transition import pack
 from offdyn.envs.robots import ROBOTS
 from offdyn.envs.simulator import Simulator
@@ -102,6 +103,11 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def read_d4rl(path: Path) -> Dataset:
+    with Hdf5(path) as file:
+        return d4rl.read(file)
+
+
 def refused(path: Path | str, robot: str | None = None) -> DataError:
     with pytest.raises(DataError) as caught:
         open_dataset(path, robot)
@@ -142,7 +148,7 @@ def test_a_d4rl_file_is_taken_as_it_is(tmp_path: Path):
 
 def test_without_next_observations_the_last_step_before_a_time_limit_is_dropped(tmp_path: Path):
     dataset = numbered(8, ends_at(8, 4), ends_at(8, 2, 6))
-    read = d4rl.read(write_d4rl(tmp_path / "set.hdf5", dataset, without=("next_observations",)))
+    read = read_d4rl(write_d4rl(tmp_path / "set.hdf5", dataset, without=("next_observations",)))
     # 2 and 6 were cut, 7 is the last of the file
     assert read.observation[:, 0].tolist() == [0, 1, 3, 4, 5]
     assert read.next_observation[:, 0].tolist() == [1, 2, 4, 5, 6]
@@ -167,7 +173,7 @@ def test_without_next_observations_those_inside_episodes_are_exact_and_those_of_
 @pytest.mark.parametrize("without", [("timeouts",), ("timeouts", "next_observations")])
 def test_a_file_that_marks_no_time_limits_gets_one_every_1000_steps(tmp_path: Path, without: tuple[str, ...]):
     dataset = numbered(4200, ends_at(4200, 499, 3499), ends_at(4200))  # two full episodes end exactly at 1000 and 2000
-    read = d4rl.read(write_d4rl(tmp_path / "set.hdf5", dataset, without=without))
+    read = read_d4rl(write_d4rl(tmp_path / "set.hdf5", dataset, without=without))
     assert read.card["reading"]["time_limits"] == "assumed"
     if "next_observations" in without:
         dropped = sorted(set(range(4200)) - set(read.observation[:, 0].astype(int)))

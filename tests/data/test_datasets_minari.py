@@ -121,7 +121,7 @@ def test_mistakes_are_said_in_words(own_folder: Path):
     with h5py.File(folder / "data" / "main_data.hdf5", "r+") as file:
         del file["episode_3/observations"]
         file["episode_3/observations/pixels"] = np.zeros((5, 8, 8))
-    with pytest.raises(DataError, match="episode_3: observations and actions must be plain arrays"):
+    with pytest.raises(DataError, match="episode_3/observations is a group; expected a plain array of numbers"):
         open_dataset(folder)
     said = folder / "data" / "metadata.json"
     said.write_text(json.dumps(json.loads(said.read_text()) | {"data_format": "arrow"}))

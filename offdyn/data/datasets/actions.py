@@ -118,7 +118,7 @@ def _said(dataset: Dataset) -> Bounds | None:
         return None
     try:
         bounds = Bounds(np.asarray(low, np.float64).reshape(-1), np.asarray(high, np.float64).reshape(-1))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError("wrong-dtype", f"action bounds: expected numbers, found {low} and {high}") from None
     if not len(bounds.low) == len(bounds.high) == size:
         sizes = f"{len(bounds.low)} lower and {len(bounds.high)} upper bounds"

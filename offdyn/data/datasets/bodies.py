@@ -14,8 +14,10 @@ def body_of(dataset: Dataset, robot: str | pairs.Pair | None = None) -> pairs.Pa
     if robot is not None:
         return pairs.find(robot)
     said = dataset.card.get("shift") or dataset.robot
+    if said is None or said.endswith((".yaml", ".yml")):  # a dataset names no file to be read
+        return None
     try:
-        return None if said is None else pairs.find(said)
+        return pairs.find(said)
     except OffdynError:  # another program's name, or an environment of a user's own
         return None
 

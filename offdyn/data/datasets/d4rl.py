@@ -8,21 +8,21 @@ successor is computed with the robot's simulator (the next step there is the sta
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from ...envs.robots import ANT, ROBOTS, TIME_LIMIT
 from ...envs.tasks import Task
 from . import bodies
 from .dataset import DataError, Dataset, flags, images, numbers
+from .hdf5 import Hdf5
 
 NEEDED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
 
 
-def read(path: Path, robot: str | None = None) -> Dataset:
+def read(file: Hdf5, robot: str | None = None) -> Dataset:
     """All steps whose successor is known, actions as the file has them; `reading` tells what was done to it."""
-    columns, metadata = _columns(path)
+    path, columns = file.path, _columns(file)
     _check_shapes(columns, path)
     reading: dict[str, Any] = {"format": "D4RL HDF5", "time_limits": "marked"}
     for name in ("observations", "next_observations"):
@@ -30,11 +30,11 @@ def read(path: Path, robot: str | None = None) -> Dataset:
             columns[name] = _without_contacts(columns[name], path, name)
             reading["zero_columns_dropped"] = ANT.spec.initial_fan_in - ANT.spec.observation_size
     observation, action = columns["observations"], columns["actions"]
-    terminated = flags("terminals", columns["terminals"])
+    terminated = flags(f"{path}: terminals", columns["terminals"])
     if robot is None:
         robot = bodies.guess([path.stem], observation.shape[1], action.shape[1])
     if "timeouts" in columns:
-        truncated = flags("timeouts", columns["timeouts"]) & ~terminated
+        truncated = flags(f"{path}: timeouts", columns["timeouts"]) & ~terminated
     else:
         truncated, reading["time_limits"] = _every_limit(terminated), "assumed"
 
@@ -49,40 +49,27 @@ def read(path: Path, robot: str | None = None) -> Dataset:
         truncated |= np.r_[truncated[1:], False] & ~terminated
         reading |= give_ends_successors(following, observation, action, terminated, robot)
     card = {"name": path.stem, "robot": robot, "shift": None, "reading": reading}
-    card |= {"metadata": metadata} if metadata else {}
+    card |= {"metadata": said} if (said := file.scalars("metadata")) else {}
     return Dataset(observation, action, columns["rewards"], following, terminated, truncated, card)[kept]
 
 
-def _columns(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    try:
-        with h5py.File(path, "r") as file:
-            if missing := [name for name in NEEDED if name not in file]:
-                raise DataError(
-                    "unreadable",
-                    f"{path}: no {', '.join(missing)} there (found: {', '.join(file)}); a D4RL file has "
-                    f"{', '.join(NEEDED)} and, better, {' and '.join(OPTIONAL)}",
-                )
-            columns = {name: file[name][...] for name in (*NEEDED, *OPTIONAL) if name in file}
-            metadata: dict[str, Any] = {}
-            if isinstance(said := file.get("metadata"), h5py.Group):
-                said.visititems(lambda name, item: metadata.update(_plain(name, item)))
-    except (OSError, RuntimeError) as error:
-        raise DataError("unreadable", f"{path}: cannot be read ({error}); fetch or make it again") from None
+def _columns(file: Hdf5) -> dict[str, np.ndarray]:
+    there = file.names()
+    if missing := [name for name in NEEDED if name not in there]:
+        raise DataError(
+            "unreadable",
+            f"{file.path}: no {', '.join(missing)} there (found: {', '.join(there)}); a D4RL file has "
+            f"{', '.join(NEEDED)} and, better, {' and '.join(OPTIONAL)}",
+        )
+    wanted = [name for name in (*NEEDED, *OPTIONAL) if name in there]
+    columns = dict(zip(wanted, file.arrays(wanted), strict=True))
     for name in ("rewards", "terminals", "timeouts"):
         if name in columns and columns[name].ndim == 2 and columns[name].shape[1] == 1:
             columns[name] = columns[name][:, 0]
     for name in ("observations", "next_observations", "actions", "rewards"):
         if name in columns:
-            columns[name] = numbers(f"{path}: {name}", columns[name])
-    return columns, metadata
-
-
-def _plain(name: str, item: Any) -> dict[str, Any]:
-    """One number or text of the metadata; a policy's weights, which some files carry, are left out."""
-    if not isinstance(item, h5py.Dataset) or item.shape != ():
-        return {}
-    value = item[()]
-    return {name: value.decode(errors="replace") if isinstance(value, bytes) else np.asarray(value).item()}
+            columns[name] = numbers(f"{file.path}: {name}", columns[name])
+    return columns
 
 
 def _check_shapes(columns: dict[str, np.ndarray], path: Path) -> None:

@@ -150,6 +150,8 @@ def _check_shapes(dataset: Dataset) -> None:
         dimensions = 1 if name in ("reward", *FLAGS) else 2
         if len(shape) != dimensions:
             raise DataError("wrong-shape", f"{name}: expected {dimensions} dimension(s), found the shape {shape}")
+        if 0 in shape[1:]:
+            raise DataError("wrong-shape", f"{name}: expected one entry at least, found the shape {shape}")
     if len({shape[0] for shape in shapes.values()}) > 1:
         told = ", ".join(f"{name} {shape[0]}" for name, shape in shapes.items())
         raise DataError("wrong-shape", f"the columns differ in length ({told}): each step needs one of each")

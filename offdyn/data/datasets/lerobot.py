@@ -6,6 +6,7 @@ has the successors in a column of its own, so that nothing is lost.
 """
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..._util.errors import OffdynError
+from ..._util import plain_json
+from ..._util.errors import OffdynError, shown
+from ..._util.fields import WIDEST
 from ...envs.robots import ROBOTS
 from . import d4rl
 from .actions import bounded, known_bounds
 from .dataset import MEANING, DataError, Dataset, flags, images, numbers
 from .native import full_card
+from .untrusted import check_size, checked_card, read_json
 
 PREFIX = "lerobot:"
 INFO, STATS, EPISODES_STATS, CARD = "meta/info.json", "meta/stats.json", "meta/episodes_stats.jsonl", "meta/offdyn.json"
@@ -74,10 +78,14 @@ def read(path: Path, robot: str | None = None) -> Dataset:
 
 
 def _info(path: Path) -> dict[str, Any]:
-    said = _json(path)
+    said = read_json(path)
     features = said.get("features") if isinstance(said, dict) else None
     if not isinstance(features, dict) or not all(isinstance(feature, dict) for feature in features.values()):
         raise DataError("unreadable", f"{path}: expected LeRobot's description with its features, found none")
+    for name, feature in features.items():
+        shape = feature.setdefault("shape", [1]) or [1]
+        if not isinstance(shape, list) or not all(type(size) is int and 1 <= size <= WIDEST for size in shape):
+            raise DataError("wrong-shape", f"{path}: {name} has the shape {shown(shape)}; expected whole numbers")
     version = str(said.get("codebase_version"))
     if not version.startswith(("v2.", "v3.")):
         raise DataError("unreadable", f"{path}: of LeRobot's layout {version}; expected v2.0, v2.1 or v3.0")
@@ -88,7 +96,7 @@ def _names(features: Mapping[str, Mapping[str, Any]], folder: Path) -> tuple[lis
     """The columns of state, reward, end and cut."""
     found = f"found: {', '.join(features)}"
     states = [name for name in STATES if name in features]
-    pictures = [feature["shape"] for feature in features.values() if feature.get("dtype") in PICTURES]
+    pictures = [feature.get("shape") or [] for feature in features.values() if feature.get("dtype") in PICTURES]
     if not states and pictures:
         raise images(f"{folder}: all that it shows", pictures[0])
     if not states or "action" not in features:
@@ -118,36 +126,53 @@ def _columns(folder: Path, said: Mapping[str, Any], wanted: Sequence[str]) -> di
 
 def _of_file(file: Path, features: Mapping[str, Mapping[str, Any]], wanted: Sequence[str]) -> dict[str, np.ndarray]:
     pyarrow, parquet = _pyarrow()
+    shapes = {name: features.get(name, {}).get("shape") or [1] for name in wanted}
     try:
+        if not file.is_file():
+            raise OSError("no plain file")
         with parquet.ParquetFile(file) as content:
             there = content.schema_arrow.names
             if missing := [name for name in wanted if name not in there]:
                 raise DataError("unreadable", f"{file}: no {', '.join(missing)} there (found: {', '.join(there)})")
+            count = content.metadata.num_rows
+            check_size(file, f"{count} frames", count * sum(map(math.prod, shapes.values())) * 8)
             table = content.read(columns=list(wanted))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError("unreadable", f"{file}: cannot be read ({error}); fetch or make it again") from None
-    return {name: _array(table[name], name, features.get(name, {}).get("shape") or [1], file) for name in wanted}
+            table.validate(full=True)
+    except DataError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
+        said = " ".join(str(error).split())
+        raise DataError("unreadable", f"{file}: cannot be read ({said}); fetch or make it again") from None
+    return {name: _array(table[name], name, shapes[name], file) for name in wanted}
 
 
 def _array(column: Any, name: str, shape: Sequence[int], file: Path) -> np.ndarray:
     """One column of a file: [n, width] of what is seen and done, else [n]."""
     pyarrow, _ = _pyarrow()
     lengths: set[int | None] = {1}
+    if column.null_count:
+        raise DataError("wrong-dtype", f"{file}: {name} is empty in {column.null_count} of {len(column)} frames")
     if pyarrow.types.is_list(column.type) or pyarrow.types.is_fixed_size_list(column.type):
         lengths = set(pyarrow.compute.list_value_length(column).to_pylist())
         column = pyarrow.compute.list_flatten(column)
     if len(shape) != 1 or lengths - {shape[0]}:
         told = " and ".join(sorted(map(str, lengths)))
         raise DataError("wrong-shape", f"{file}: {name} has {told} numbers a frame, and by {INFO} {list(shape)}")
-    values = column.to_numpy()
-    return numbers(f"{file}: {name}", values).reshape(-1, shape[0]) if name in VECTORS else values
+    values, where = column.to_numpy(), f"{file}: {name}"
+    if name in VECTORS:
+        return numbers(where, values).reshape(-1, shape[0])
+    if name in (*DONES, *CUTS):
+        return flags(where, values)
+    if name in PLACE and values.dtype.kind not in "iu":
+        raise DataError("wrong-dtype", f"{where}: expected whole numbers, found {values.dtype}")
+    return values if name in PLACE else numbers(where, values)
 
 
 def _card(folder: Path, said: Mapping[str, Any], robot: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Whose frames they are and what their actions mean, and what to tell of how they were read."""
     reading = {"format": f"LeRobot {said['codebase_version']}", "time_limits": "marked"}
     if (folder / CARD).is_file():
-        return {**_json(folder / CARD)}, reading
+        return {**checked_card(read_json(folder / CARD), folder / CARD)}, reading
     kind = str(said.get("robot_type"))
     robot = robot or (kind if kind in ROBOTS else None)
     bounds = _extremes(folder)
@@ -159,22 +184,17 @@ def _extremes(folder: Path) -> dict[str, list[float]]:
     """For the card: the smallest and largest action by the statistics, which version 2.1 keeps for each episode."""
     try:
         if (folder / STATS).is_file():
-            stats = [_json(folder / STATS)["action"]]
-        else:
+            stats = [read_json(folder / STATS)["action"]]
+        elif (folder / EPISODES_STATS).is_file():
             lines = (folder / EPISODES_STATS).read_text().splitlines()
-            stats = [json.loads(line)["stats"]["action"] for line in lines]
-        low = np.min([np.ravel(found["min"]) for found in stats], axis=0)
-        high = np.max([np.ravel(found["max"]) for found in stats], axis=0)
+            stats = [plain_json.loads(line)["stats"]["action"] for line in lines]
+        else:
+            return {}
+        low = np.min([np.ravel(found["min"]).astype(float) for found in stats], axis=0)
+        high = np.max([np.ravel(found["max"]).astype(float) for found in stats], axis=0)
         return dict(zip(MEANING, (low.tolist(), high.tolist()), strict=True))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return {}
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise DataError("unreadable", f"{path}: cannot be read ({error}); fetch or make it again") from None
 
 
 def write(dataset: Dataset, folder: Path | str, fps: int | None = None) -> Path:

@@ -11,12 +11,16 @@ from typing import Any
 import h5py
 import numpy as np
 
+from ..._util import plain_json
 from ..._util.errors import OffdynError
+from ..._util.fields import WIDEST
 from ...envs.tasks import TASKS
 from . import bodies
 from .actions import bounded, known_bounds
-from .dataset import COLUMNS, MEANING, DataError, Dataset, images
+from .dataset import COLUMNS, MEANING, DataError, Dataset, flags, images
+from .hdf5 import Hdf5
 from .native import full_card
+from .untrusted import checked_card, read_json
 
 LAYOUT = "0.5.4"  # of Minari, whose layout this is
 DATASET_ID = re.compile(r"(?:[-_\w][-_\w/]*[-_\w]+/)?[-_\w]+-v\d+")
@@ -36,30 +40,24 @@ def data_file(path: Path) -> Path | None:
     return None
 
 
-def read(path: Path, robot: str | None = None) -> Dataset:
-    """The steps of all episodes, actions as recorded; `path` is the `main_data.hdf5` beside its `metadata.json`."""
-    said = _metadata(path)
+def read(file: Hdf5, robot: str | None = None) -> Dataset:
+    """The steps of all episodes, actions as recorded; `file` is the `main_data.hdf5` beside its `metadata.json`."""
+    path, said = file.path, _metadata(file)
     _check_spaces(said, path)
     if (kind := said.get("data_format", "hdf5")) != "hdf5":
         raise DataError("unreadable", f"{path.parent}: stored as {kind}; only Minari's HDF5 datasets can be read here")
-    episodes: list[tuple[np.ndarray, ...]] = []
-    try:
-        with h5py.File(path, "r") as file:
-            for name in sorted(file, key=_number):
-                episodes.append(_episode(file[name], f"{path}, {name}"))
-    except (OSError, RuntimeError, KeyError) as error:
-        raise DataError("unreadable", f"{path}: cannot be read ({error}); fetch or make it again") from None
+    episodes = [_episode(file, name) for name in sorted(file.names(), key=_number)]
     if not episodes:
         raise DataError("empty", f"{path}: no episodes there")
-    environment = str(_environment(said).get("id", "")).split("/")[-1]
-    names = (said.get("dataset_id", "").split("/")[-1], environment, said.get("dataset_id", ""))
+    name, environment = str(said.get("dataset_id", "")), _environment(said)
+    names = (name.split("/")[-1], str(environment.get("id", "")).split("/")[-1], name)
     if len(shapes := {(e[0].shape[1:], e[1].shape[1:]) for e in episodes}) > 1:
         raise DataError("wrong-shape", f"{path}: its episodes differ in the sizes of observation and action: {shapes}")
     columns = dict(zip(COLUMNS, map(np.concatenate, zip(*episodes, strict=True)), strict=True))
     if robot is None and columns["observation"].ndim == columns["action"].ndim == 2:
         robot = bodies.guess(names, columns["observation"].shape[1], columns["action"].shape[1])
-    own = said.pop("offdyn_card", None) or {"name": said.get("dataset_id"), "robot": robot, "shift": None}
-    own |= {"time_limit": own.get("time_limit") or _environment(said).get("max_episode_steps")} | _bounds(said)
+    own = checked_card(said.pop("offdyn_card", None) or {"name": name or None, "robot": robot, "shift": None}, path)
+    own = {**own, "time_limit": own.get("time_limit") or environment.get("max_episode_steps"), **_bounds(said)}
     reading = {"format": "Minari HDF5", "time_limits": "marked"}
     return Dataset(**columns, card={**own, "minari": said, "reading": reading})
 
@@ -143,7 +141,7 @@ def _box(bounds: np.ndarray) -> str:
 def _space(said: dict[str, Any], name: str) -> dict[str, Any]:
     """A space of the metadata, which is JSON in JSON; empty where it is not there."""
     try:
-        space = json.loads(said.get(name) or "{}")
+        space = plain_json.loads(said.get(name) or "{}")
     except (TypeError, ValueError):
         return {}
     return space if isinstance(space, dict) else {}
@@ -154,7 +152,9 @@ def _bounds(said: dict[str, Any]) -> dict[str, Any]:
     space = _space(said, "action_space")
     try:
         low, high = (np.broadcast_to(np.asarray(space[side], float), space["shape"]) for side in ("low", "high"))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return dict.fromkeys(MEANING)
+    if low.size > WIDEST:
         return dict.fromkeys(MEANING)
     return dict(zip(MEANING, (low.ravel().tolist(), high.ravel().tolist()), strict=True))
 
@@ -162,8 +162,9 @@ def _bounds(said: dict[str, Any]) -> dict[str, Any]:
 def _check_spaces(said: dict[str, Any], path: Path) -> None:
     """Refuse what no policy here sees or does, before arrays of other kinds are met."""
     for space in _leaves(_space(said, "observation_space")):
-        if space.get("dtype") == "uint8" and len(space.get("shape") or ()) >= 3:
-            raise images(f"{path.parent}: its observations", space["shape"])
+        shape = space.get("shape")
+        if space.get("dtype") == "uint8" and isinstance(shape, list) and len(shape) >= 3:
+            raise images(f"{path.parent}: its observations", shape)
     if (kind := _space(said, "action_space").get("type", "Box")) != "Box":
         raise DataError(
             "wrong-shape", f"{path.parent}: its action space is {kind}; policies here act in a Box of numbers"
@@ -174,38 +175,34 @@ def _leaves(space: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(space, dict):
         return
     parts = space.get("subspaces")
-    for part in parts.values() if isinstance(parts, dict) else parts or ():
+    for part in parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list) else ():
         yield from _leaves(part)
     yield space
 
 
-def _episode(group: Any, where: str) -> tuple[np.ndarray, ...]:
-    if not all(isinstance(group.get(name), h5py.Dataset) for name in ("observations", "actions")):
-        raise DataError("wrong-shape", f"{where}: observations and actions must be plain arrays (Minari's Box spaces)")
-    names = ("observations", "actions", "rewards", "terminations", "truncations")
-    seen, action, reward, terminated, truncated = (group[name][...] for name in names)
-    if len(seen) != len(action) + 1 or {len(action)} != {len(reward), len(terminated), len(truncated)}:
+def _episode(file: Hdf5, name: str) -> tuple[np.ndarray, ...]:
+    columns = ("observations", "actions", "rewards", "terminations", "truncations")
+    where, arrays = f"{file.path}, {name}", file.arrays(f"{name}/{column}" for column in columns)
+    seen, action, reward, terminated, truncated = arrays
+    lengths = [len(array) if array.ndim else 0 for array in (action, reward, terminated, truncated)]
+    if seen.ndim == 0 or set(lengths) != {len(seen) - 1}:
         raise DataError(
-            "wrong-shape", f"{where}: {len(seen)} observations of {len(action)} actions, {len(reward)} rewards; "
-            "an episode has one observation more than steps"
+            "wrong-shape", f"{where}: {seen.shape[0] if seen.ndim else 0} observations of {lengths[0]} actions, "
+            f"{lengths[1]} rewards; an episode has one observation more than steps"
         )  # fmt: skip
-    terminated = np.asarray(terminated, bool)
-    truncated = np.asarray(truncated, bool) & ~terminated
+    terminated = flags(f"{where}: terminations", terminated)
+    truncated = flags(f"{where}: truncations", truncated) & ~terminated
     truncated[-1:] |= ~terminated[-1:]  # another episode follows: this one was cut here
-    seen, action = seen.reshape(len(seen), -1), action.reshape(len(action), -1)
+    seen, action = (array.reshape(len(array), -1) if array.size else array for array in (seen, action))
     return seen[:-1], action, reward, seen[1:], terminated, truncated
 
 
-def _metadata(data: Path) -> dict[str, Any]:
+def _metadata(file: Hdf5) -> dict[str, Any]:
     """What stands beside the steps; before Minari 0.5 it was their file's attributes."""
-    path = data.with_name("metadata.json")
-    try:
-        if not path.exists():
-            with h5py.File(data, "r") as file:
-                return {name: value for name, value in file.attrs.items() if isinstance(value, str)}
-        said = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise DataError("unreadable", f"{path}: cannot be read ({error})") from None
+    path = file.path.with_name("metadata.json")
+    if not path.exists():
+        return dict(file.texts())
+    said = read_json(path)
     return said if isinstance(said, dict) else {}
 
 
@@ -213,7 +210,7 @@ def _environment(said: dict[str, Any]) -> dict[str, Any]:
     """Gymnasium's specification of the environment, whose time limit cut the episodes."""
     spec = _space(said, "env_spec")
     limit = spec.get("max_episode_steps")
-    return spec | {"max_episode_steps": limit if isinstance(limit, int) and limit > 0 else None}
+    return spec | {"max_episode_steps": limit if type(limit) is int and limit > 0 else None}
 
 
 def _number(name: str) -> int:

@@ -12,10 +12,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ... import __version__
-from ..._util.errors import check_format
+from ..._util import plain_json
+from ..._util.errors import OffdynError, check_format
 from ...envs.tasks import Task
 from .actions import known_bounds
 from .dataset import COLUMNS, DataError, Dataset
+from .untrusted import checked_card
 
 FORMAT = 1
 LICENCE = "CC0-1.0"  # of rows that were made with offdyn: simulated numbers, free for any use
@@ -82,10 +84,12 @@ def load(path: Path | str) -> Dataset:
             said = (file.metadata() or {}).get("card")
             if said is None or set(file.keys()) != set(COLUMNS):
                 raise DataError("unreadable", f"{path}: a safetensors file, but not one that `offdyn collect` writes")
-            card = json.loads(said)
+            card = checked_card(plain_json.loads(said), path)
             check_format(card.get("format"), FORMAT, path)
             arrays = {name: file.get_tensor(name) for name in COLUMNS}
-    except (SafetensorError, OSError, json.JSONDecodeError, AttributeError) as error:
+    except OffdynError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError("unreadable", f"{path}: cannot be read ({error}); fetch or make it again") from None
     if (found := hash_of(arrays)) != card.get("sha256"):
         raise DataError(

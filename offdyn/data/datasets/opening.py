@@ -5,16 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import h5py
-
 from ..._util.errors import OffdynError, unknown
 from ...envs import pairs
-from . import actions, bodies, d4rl, lerobot, minari, native, target_log
+from . import actions, bodies, d4rl, hdf5, lerobot, minari, native, target_log
 from .dataset import DataError, Dataset
 
 Target = str | pairs.Pair | Callable[[], Any]  # a task or an environment, by name or itself
 SUFFIX = ".safetensors"
-HDF5, GZIP = b"\x89HDF\r\n\x1a\n", b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 
 
 def open_dataset(
@@ -91,6 +89,8 @@ def find(name: str) -> Path:
 def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
     """Whether actions are in their environment's units, and the rows; by what the file holds, not how it is called."""
     family = None if body is None else pairs.family_of(body)
+    if not path.is_file():
+        raise DataError("unreadable", f"{path}: no file there; fetch or make it again")
     try:
         with open(path, "rb") as file:
             start = file.read(len(target_log.START))
@@ -98,8 +98,9 @@ def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
         raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
     if path == lerobot.info_file(path.parent.parent):
         return True, lerobot.read(path, family)
-    if start.startswith(HDF5):
-        return True, minari.read(path, family) if _holds_episodes(path) else d4rl.read(path, family)
+    if start.startswith(hdf5.START):
+        with hdf5.Hdf5(path) as there:
+            return True, minari.read(there, family) if _holds_episodes(there) else d4rl.read(there, family)
     if start == target_log.START:
         return False, target_log.read(path)
     if start[8:9] == b"{":
@@ -112,9 +113,6 @@ def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
     )
 
 
-def _holds_episodes(path: Path) -> bool:
-    try:
-        with h5py.File(path, "r") as file:
-            return "observations" not in file and any(name.startswith("episode_") for name in file)
-    except (OSError, RuntimeError):
-        return False
+def _holds_episodes(file: hdf5.Hdf5) -> bool:
+    names = file.names()
+    return "observations" not in names and any(name.startswith("episode_") for name in names)

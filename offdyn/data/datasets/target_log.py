@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ..._util import plain_json
 from ..._util.errors import OffdynError, check_format
+from ..._util.fields import WIDEST
 from . import native
 from .dataset import DataError, Dataset
+from .untrusted import checked_card
 
 FORMAT = 2
 CUT = 2.0  # a truncated that a stop of the training has set, where the environment and its limit set 1
@@ -92,11 +95,16 @@ def _read(path: Path) -> tuple[dict[str, Any], int, np.ndarray]:
     try:
         content = path.read_bytes()
         line, _, rest = content.partition(b"\n")
-        head = json.loads(line)
+        head = plain_json.loads(line)
         check_format(head["offdyn target log"], FORMAT, path)
         seen, acted = head["sizes"]
+        if not 1 <= seen <= WIDEST or not 1 <= acted <= WIDEST:
+            raise ValueError(f"sizes {seen} and {acted}")
+        checked_card(head["card"], path)
         width = 2 * seen + acted + 3
         whole = len(rest) // (4 * width) * width
         return head, len(line) + 1, np.frombuffer(rest, "<f4", whole).reshape(-1, width)
+    except OffdynError:
+        raise
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise DataError("unreadable", f"{path}: not a target log that can be read ({error})") from None
