@@ -71,7 +71,7 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("train --task hopper-big-head --penalty inf", "penalty: expected a number, got 'inf'"),
         (
             "train --task hopper-big-head --source-envs 3",
-            "source_envs: expected a divisor of 10 (source_steps_per_target_step), got 3",
+            "source_envs: expected a divisor of 10 (source_steps_per_target_step), or more than that, got 3",
         ),
         (
             "train --task hopper-big-head --source-steps 1005",

@@ -21,7 +21,7 @@ def of_tick(runs: list[RunConfig], cores: int, threads: int) -> float:
     """Seconds of one tick of all lanes."""
     first, lanes = runs[0], len(runs)
     plan, needed = first.schedule, _of_update(runs[0])
-    envs = plan.source_env_count + plan.acts_in_target * plan.tick / plan.source_steps_per_target_step
+    envs = plan.tick * bool(plan.source_env_count) + plan.acts_in_target * plan.tick / plan.source_steps_per_target_step
     steps = lanes * envs / (_steps(first) * threads)
     if jax.default_backend() == "cpu":
         return plan.updates_per_tick * lanes * needed / (CORE * min(cores, lanes)) + steps

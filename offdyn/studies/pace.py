@@ -95,12 +95,12 @@ def _about(runs: list[RunConfig], threads: int) -> dict[str, Any]:
 def _short(run: RunConfig) -> RunConfig:
     """The same program on few rows, past its warm-up; equal for runs that differ in length alone."""
     plan = run.schedule
-    ticks = 100 * plan.source_steps_per_target_step * plan.tick
+    ticks, envs = 100 * plan.source_steps_per_target_step * plan.tick, plan.source_env_count or 1
     schedule = dataclasses.replace(
         plan,
         target_steps=100 * plan.tick,
         learning_starts=1,
-        replay_size=ticks,
+        replay_size=-(-ticks // envs) * envs,
         eval_interval=ticks,
         log_interval=ticks,
         checkpoint_interval=ticks,

@@ -99,7 +99,8 @@ def check(config: "RunConfig") -> None:
     if plan.collects == "both":
         bodies = plan.source_env_count
         each = plan.source_steps_per_target_step
-        need(each % bodies == 0, "source_envs", f"a divisor of {each} (source_steps_per_target_step)")
+        fits = each % bodies == 0 or bodies > each
+        need(fits, "source_envs", f"a divisor of {each} (source_steps_per_target_step), or more than that")
     else:
         each = plan.source_steps_per_target_step
         fair = plan.shares_updates or each % plan.tick == 0

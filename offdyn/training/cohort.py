@@ -217,10 +217,11 @@ class Cohort:
 
     def _bodies_at(self, clock: int) -> np.ndarray:
         """Those that act in the tick that begins then."""
+        sources = self.source_ids if self.plan.source_acts_at(clock) else self.source_ids[:0]
         due = len(self.target_ids) > 0 and clock % self.plan.source_steps_per_target_step == 0
         if due and self.plan.target_mode == "steps":
-            return np.concatenate((self.source_ids, self.target_ids))
-        return self.source_ids
+            return np.concatenate((sources, self.target_ids))
+        return sources
 
     def learn(self) -> None:
         """Have the device sent to the updates of one tick."""
@@ -236,10 +237,12 @@ class Cohort:
         self.playing = not self._take_in(self.target_ids, rows).any()
 
     def _choose(self, ids: np.ndarray, number: int) -> Any:
-        """Every lane's actions; only those of bodies in `ids` are of use. `number` seeds what is drawn."""
+        """Every lane's actions, of its sources only where these are in `ids`. `number` seeds what is drawn."""
         seen = pairs.seen_by(self.domain, ids).astype(np.float32)
         split, size = len(self.source_ids), self.spec.observation_size
         source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
+        if not (ids < split).any():
+            source_seen = source_seen[:, :0]
         target_seen = seen[split:].reshape(self.lanes_count, -1, size)
         return self.learner.act(source_seen, target_seen, number, self.members.acting)
 

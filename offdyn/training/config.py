@@ -184,10 +184,11 @@ def _todays(settings: Mapping[str, Any], known: Container[str]) -> tuple[dict[st
 
 def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, int]:
     """Intervals and the replay's size, where nobody chose them, as the nearest multiples of a tick."""
-    names = ("eval_interval", "log_interval", "checkpoint_interval", "replay_size")
-    if plan.tick < 1:
+    wholes = {name: plan.tick for name in ("eval_interval", "log_interval", "checkpoint_interval")}
+    wholes["replay_size"] = plan.source_env_count or plan.tick
+    if min(wholes.values()) < 1:
         return {}  # which is refused
-    return {n: max(1, round(getattr(plan, n) / plan.tick)) * plan.tick for n in names if n not in chosen}
+    return {n: max(1, round(getattr(plan, n) / of)) * of for n, of in wholes.items() if n not in chosen}
 
 
 def _notices_of_own(task: pairs.Pair, the_recipe: Recipe) -> list[str]:

@@ -109,7 +109,7 @@ class Devices:
 
 def capacities(plan: Schedule) -> tuple[int, int]:
     """Rows of the source and of the target replay; one unused row where a domain is not collected."""
-    source = min(plan.replay_size, plan.source_steps) if plan.source_env_count else 1
+    source = min(plan.replay_size, plan.source_transitions) if plan.source_env_count else 1
     target = min(plan.replay_size, plan.target_budget)
     return source, max(target, 1)
 

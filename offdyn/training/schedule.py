@@ -20,7 +20,7 @@ class Schedule:
     updates_per_target_step: int | None = setting(None, most=10**6)
     # Target steps at first in which actions are uniform, in the source likewise.
     random_steps: int = setting(0, least=0)
-    # Per run; None: the smaller of 10 and source_steps_per_target_step.
+    # Per run; None: the smaller of 10 and source_steps_per_target_step, or as a batched source has them.
     source_envs: int | None = setting(None, most=10_000)
     collects: str = setting("both", choices=("both", "source", "target", "none"))  # domains the run acts in
     # Or shifted: the source moves as the target does, for what can be learned without a gap.
@@ -69,7 +69,19 @@ class Schedule:
     @property
     def tick(self) -> int:
         """Source steps (or their worth) by which the clock advances in one round of acting, stepping and learning."""
-        return self.source_env_count or self.source_steps_per_target_step
+        envs, each = self.source_env_count, self.source_steps_per_target_step
+        return envs if self.collects == "source" else min(envs, each) or each
+
+    def source_acts_at(self, clock: int) -> bool:
+        """Whether the sources step in the tick that begins then: more of them than F wait until they are behind."""
+        envs = self.source_env_count
+        return bool(envs) and clock // envs > (clock - self.tick) // envs
+
+    @property
+    def source_transitions(self) -> int:
+        """Of the whole run: every environment of the source makes as many."""
+        envs = self.source_env_count
+        return -(-self.source_steps // envs) * envs if envs else 0
 
     @property
     def has_source(self) -> bool:
