@@ -173,7 +173,7 @@ def _bars(panel: Panel, order: Mapping[str, int]) -> str:
     lines = "".join(
         _bar(bar, n, order.get(bar.style.label), place, panel.digits) for n, bar in enumerate(panel.bars, 1)
     )
-    levels = [(_percent(place(at)), thousands(at)) for at in ticks(low, high, 4)]
+    levels = [(_percent(place(at)), thousands(at)) for at in ticks(low, high, 3)]
     scale = "".join(f'<i style="left:{at}"></i><span class="x" style="left:{at}">{name}</span>' for at, name in levels)
     return (
         f'<div class="bars"><div class="scale" style="grid-row:1/span {len(panel.bars)}">'

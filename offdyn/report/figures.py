@@ -61,7 +61,7 @@ def _over_time(
     for row in part.comparison.rows:
         cells = [cell for label in look if (cell := part.comparison.cell(row, label))]
         cells = [cell for cell in cells if any(len(run.column(column)) for run in cell.runs)]
-        if cells:
+        if any(drawable(run) for cell in cells for run in cell.runs):
             used |= {cell.label for cell in cells}
             panels.append(_panel(row.name, cells, look, column, unit, digits))
     legend = [style for label, style in look.items() if label in used]
@@ -114,16 +114,19 @@ def profiles(comparison: Comparison) -> Figure | None:
     if len(by_label) < 2:
         return None
     look = looks(parts(comparison)[0])
+    banded = len(by_label) <= FEW_COLUMNS
     thresholds = np.linspace(0.0, max(100.0, *(s.max() for scores in by_label.values() for s in scores.values())), 101)
 
     def series(label: str) -> Series:
         found = performance_profile(by_label[label], thresholds, resamples=RESAMPLES)
-        return Series(look[label], Points(thresholds, found.value), found.interval)
+        return Series(look[label], Points(thresholds, found.value), found.interval if banded else None)
 
     tasks = len(next(iter(by_label.values())))
     caption = (
         f"Of the {count(tasks, 'task')} on which every method here has a finished run: the share of runs whose score "
-        "lies above a value, every task counting the same, with its 95 % bootstrap interval. Higher is better."
+        "lies above a value, every task counting the same. Higher is better."
+        + " Bands: 95 % bootstrap intervals."
+        * banded
     )
     title = f"Performance profile, {comparison.kind} source"
     drawn = [series(label) for label in look if label in by_label]

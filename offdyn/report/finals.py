@@ -1,7 +1,9 @@
 """The figure of final returns: a line for each method, on it every seed, their mean and how sure it is."""
 
+from collections.abc import Sequence
+
 from .bootstrap import estimate
-from .cells import Cell
+from .cells import Cell, Comparison, Row
 from .drawing import Bar, Figure, Panel, Style
 from .parts import Part, looks
 from .statistics import mean
@@ -11,7 +13,7 @@ from .stuck import stuck
 def finals(part: Part) -> Figure | None:
     """Final return of every column, a panel for each task."""
     comparison = part.comparison
-    rows = [row for row in comparison.rows if any(len(c.finals) for c in comparison.cells if c.row == row)]
+    rows = _rows(comparison)
     if not rows:
         return None
     some_stuck = any(stuck(cell).any() for cell in comparison.cells)
@@ -25,6 +27,13 @@ def finals(part: Part) -> Figure | None:
         panels.append(Panel(row.name, "final return in the target", bars=bars))
     title = f"Final returns{part.about}, {comparison.kind} source"
     return Figure(f"{comparison.kind}-finals{part.ending}", title, caption, panels)
+
+
+def _rows(comparison: Comparison) -> Sequence[Row]:
+    """Where methods can be compared; else wherever one has finished."""
+    finished = {row: sum(len(c.finals) > 0 for c in comparison.cells if c.row == row) for row in comparison.rows}
+    compared = [row for row, methods in finished.items() if methods > 1]
+    return compared or [row for row, methods in finished.items() if methods]
 
 
 def _bar(cell: Cell | None, style: Style) -> Bar:

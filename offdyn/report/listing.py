@@ -9,9 +9,12 @@ import numpy as np
 
 from .notices import PACKAGES
 from .runs import STATES, Run
-from .tables import DASH, files, shown
+from .tables import DASH, files, head_of, shown
 
-HEAD = ("run", "state", "task", "source", "method", "preset", "seed", "final return", "target steps", "curve")
+HEAD = (
+    "run", "state", "task", "source", "method", "preset", "seed", "final return", "target steps", "curve", "versions",
+    "device",
+)  # fmt: skip
 WIDTH, HEIGHT = 96, 26  # of a curve, in pixels
 LARGEST_POSTER = 1_000_000  # bytes; ours have some ten thousand
 
@@ -20,7 +23,7 @@ def listing(runs: Sequence[Run]) -> str:
     """A table that can be sorted and filtered."""
     states = [state for state in STATES if any(run.state == state for run in runs)]
     options = "".join(f'<option value="{state}">{state}</option>' for state in states)
-    head = "".join(f'<th scope="col">{name}</th>' for name in (*HEAD, "versions", "device"))
+    head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     body = "\n".join(map(_line, runs))
     return (
         '<div class="tools" hidden><label>Words <input id="words" type="search" placeholder="par hopper 0.5"></label>'
@@ -37,18 +40,22 @@ def _line(run: Run) -> str:
     why = f"<small>{html.escape('; '.join(filter(None, [run.failure, *run.complaints])))}</small>"
     versions = ", ".join(f"{package} {run.version(package)}" for package in PACKAGES if run.version(package))
     seed = str(run.seed) if run.method else DASH
-    cells = [
-        f'<td class="word">{html.escape(run.path.name)}{_poster(run)}{_settings(run)}</td>',
-        f'<td class="word"><span class="state {run.state.split()[-1]}">{html.escape(run.state)}</span>{why}</td>',
-        f'<td class="word">{html.escape(run.task or DASH)}</td>',
-        *(f"<td>{html.escape(text or DASH)}</td>" for text in (_source(run), run.method, run.preset, seed)),
-        f'<td data-sort="{"" if final is None else final}">{shown(final)}</td>',
-        f"<td>{run.target_steps}</td>",
-        f"<td>{sparkline(run)}</td>",
-        f'<td class="word">{html.escape(versions or DASH)}</td>',
-        f'<td class="word">{html.escape(run.device or DASH)}</td>',
+    texts = [run.task, _source(run), run.method, run.preset, seed]
+    contents = [
+        f'<span class="state {run.state.split()[-1]}">{html.escape(run.state)}</span>{why}',
+        *(html.escape(text or DASH) for text in texts),
+        shown(final),
+        str(run.target_steps),
+        sparkline(run),
+        *(html.escape(text or DASH) for text in (versions, run.device)),
     ]
-    return f'<tr data-state="{html.escape(run.state)}">{"".join(cells)}</tr>'
+    sort = {"final return": f' data-sort="{"" if final is None else final}"'}
+    cells = "".join(
+        f"<td{head_of(head)}{sort.get(head, '')}>{content}</td>"
+        for head, content in zip(HEAD[1:], contents, strict=True)
+    )
+    name = f'<td class="word">{html.escape(run.path.name)}{_poster(run)}{_settings(run)}</td>'
+    return f'<tr data-state="{html.escape(run.state)}">{name}{cells}</tr>'
 
 
 def _source(run: Run) -> str:

@@ -57,9 +57,13 @@ class _Group:
 
 
 def overviews(parts: Sequence[Part]) -> list[Overview]:
-    """Of every part, over the tasks with references together, and of every task without."""
+    """Of every part, over the tasks with references together, and of every task without.
+
+    Where some compare methods, a task that only one was trained on is left to the tables.
+    """
     made = [_overview(part, group) for part in widest(list(parts)) for group in _groups(part.comparison)]
-    return [one for one in made if one.figure.legend]
+    compared = [one for one in made if len(one.figure.legend) > 1]
+    return compared or [one for one in made if one.figure.legend]
 
 
 def _groups(comparison: Comparison) -> Iterator[_Group]:

@@ -53,6 +53,21 @@ for (const chart of document.querySelectorAll(".chart")) {
   chart.addEventListener("pointerleave", () => show(false));
 }
 
+// A table with no room for its columns shows each line as a block, every value beneath its column's name.
+const fit = box => {
+  box.classList.remove("stacked");
+  box.classList.toggle("stacked", box.scrollWidth > box.clientWidth + 1);
+};
+const widths = new WeakMap();
+const watch = new ResizeObserver(seen => {
+  for (const { target, contentRect } of seen) {
+    if (widths.get(target) === contentRect.width) continue;
+    widths.set(target, contentRect.width);
+    [...target.children].filter(child => child.matches(".scroll")).forEach(fit);
+  }
+});
+document.querySelectorAll(".scroll").forEach(box => watch.observe(box.parentElement));
+
 // Sort any table marked `sortable` by a click on a head; filter the list of runs by words and by state.
 const value = cell => {
   const text = cell.dataset.sort ?? cell.firstChild?.textContent.trim() ?? "";

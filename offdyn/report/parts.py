@@ -1,10 +1,12 @@
-"""The parts of a comparison: methods as they come, then, method by method, what was changed by hand."""
+"""The parts of a comparison: methods on any backbone, then, method by method, what else was changed by hand."""
 
 import re
 from dataclasses import dataclass
 
 from .cells import Cell, Comparison
 from .drawing import Style, styles
+
+AS_IT_COMES = ("preset ", "backbone ", "domain input ")  # begin what a label may tell of a method as it comes
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Part:
 
 
 def parts(comparison: Comparison) -> list[Part]:
-    """Methods as they come; and for every method with settings given by hand, these beside the method as it comes."""
+    """Methods as they come, on any backbone; for every method with other settings given by hand, these beside it."""
     plain = [cell for cell in comparison.cells if _is_plain(cell)]
     by_hand = dict.fromkeys(cell.method for cell in comparison.cells if not _is_plain(cell))
     if not plain or not by_hand:
@@ -44,7 +46,7 @@ def file_name(text: str) -> str:
 
 
 def _is_plain(cell: Cell) -> bool:
-    return cell.label in (cell.method, f"{cell.method}, preset {cell.preset}")
+    return all(told.startswith(AS_IT_COMES) for told in cell.label.split(", ")[1:])
 
 
 def looks(part: Part) -> dict[str, Style]:

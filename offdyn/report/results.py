@@ -53,8 +53,11 @@ def returns(comparison: Comparison) -> Table:
                 printed = published.find(row.source, row.task, cell.method)
                 records.append(_record(cell, label, cell.finals) | _paper_record(printed))
         ours = [None if paper else mean_of(comparison.cell(row, label)) for label, paper in columns]
-        rows.append([*lead_of(row), *marked(line, ours), _tuning(comparison, row)])
+        rows.append([*lead_of(row), *marked(line, ours)])
     head += [f"{method} as published" if method else label for label, method in columns]
+    if any(_tuned(cell.runs) is not None for cell in comparison.cells):
+        head.append("target steps spent on tuning")
+        rows = [[*line, _tuning(comparison, row)] for line, row in zip(rows, comparison.rows, strict=True)]
     notes = [published.REASONS[suspect] for suspect in ("likely", "unclear") if suspect in suspicions]
     if comparison.kind == "online":
         notes.append(published.ONLINE_NOTE)
@@ -62,7 +65,7 @@ def returns(comparison: Comparison) -> Table:
         notes.append("The paper's datasets are D4RL's, its numbers mean ± std over 5 seeds; ours are the named ones.")
     return Table(
         f"{comparison.kind}-returns", f"Final return in the target, {comparison.kind} source", MEASURE,
-        [*head, "target steps spent on tuning"], rows, records, notes, words=words_of(comparison),
+        head, rows, records, notes, words=words_of(comparison),
         tinted=frozenset(f"{method} as published" for _, method in columns if method),
     )  # fmt: skip
 
@@ -236,9 +239,9 @@ def _entry(cell: Cell, values: np.ndarray, digits: int) -> Entry:
         last = (f"last evaluations so far: {np.mean(so_far):.0f}",) if so_far and digits == 0 else ()
         return Entry(DASH, (n, *last), "missing")
     found = estimate(values, iqm)
-    middle = f"IQM {shown(found.value, digits)}{shown_interval(found.interval, digits)}"
+    middle = (f"IQM {shown(found.value, digits)}", shown_interval(found.interval, digits).strip())
     css = "missing" if len(values) < len(cell.runs) else ""
-    return Entry(f"{mean(values):.{digits}f} ± {std(values):.{digits}f}", (middle, n), css)
+    return Entry(f"{mean(values):.{digits}f} ± {std(values):.{digits}f}", (*filter(None, middle), n), css)
 
 
 def _record(cell: Cell, label: str, values: np.ndarray) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class Table:
                 "paper" if index in tinted else "",
             ]
             shown = " ".join(name for name in names if name)
-            scope = f' scope="{"col" if tag == "th" and not css else "row"}"' if tag == "th" else ""
-            return f"<{tag}{scope}{f' class={chr(34)}{shown}{chr(34)}' if shown else ''}>{content}</{tag}>"
+            said = ' scope="col"' if tag == "th" else "" if index < self.words else head_of(self.head[index])
+            return f"<{tag}{f' class={chr(34)}{shown}{chr(34)}' if shown else ''}{said}>{content}</{tag}>"
 
         def inside(entry: Entry) -> str:
             small = "".join(f"<small>{html.escape(line)}</small>" for line in entry.small)
@@ -128,6 +128,11 @@ def _latex_entry(entry: Entry) -> str:
 
 def latex_comment(line: str) -> str:
     return re.sub(r"\s+", " ", line)
+
+
+def head_of(name: str) -> str:
+    """What a cell says of its column, for where a table has no room for columns."""
+    return f' data-head="{html.escape(name)}"'
 
 
 def folded(summary: str, lines: Iterable[str]) -> str:

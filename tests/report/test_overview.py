@@ -99,6 +99,16 @@ def test_a_method_that_does_not_learn_in_the_target_is_a_level_line(tmp_path: Pa
     assert list(lines["sac-src"].x) == [0, 400]
 
 
+def test_a_task_of_one_method_is_left_to_the_tables_where_others_are_compared(tmp_path: Path) -> None:
+    make_seeds(tmp_path, HIGH, "hopper", "sac-src")
+    (alone,) = seen(tmp_path)
+    assert alone.sentence.startswith("sac-src reaches")
+    make_seeds(tmp_path, HIGH)
+    make_seeds(tmp_path, LOW, method="sac-tar")
+    (compared,) = seen(tmp_path)
+    assert compared.sentence.startswith("par wins on hopper-big-head")
+
+
 def test_variants_beside_their_method_are_one_picture_and_no_second_one_of_the_method_alone(tmp_path: Path) -> None:
     make_seeds(tmp_path, HIGH)
     make_seeds(tmp_path, LOW, penalty=0.0)

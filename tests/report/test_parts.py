@@ -89,6 +89,15 @@ def test_a_method_as_it_comes_looks_the_same_in_every_figure_and_no_variant_has_
         assert len({(style.colour, style.dashes) for style in drawn.values()}) == len(drawn)
 
 
+def test_a_method_on_another_backbone_stands_among_the_methods_as_they_come(tmp_path: Path) -> None:
+    make_seeds(tmp_path, PAR, target_steps=2000)
+    for settings in ({}, {"backbone": "simba"}, {"backbone": "simba", "batch_size": 64}):
+        make_seeds(tmp_path, BASELINE, method="sac-tar", target_steps=2000, **settings)
+    main, variants = parts(compare(gather([tmp_path]))[0])
+    assert main.comparison.labels == ["par", "sac-tar", "sac-tar, backbone simba"]
+    assert variants.about == ", variants of sac-tar"
+
+
 def test_a_study_of_one_setting_alone_is_one_part(tmp_path: Path) -> None:
     for penalty in (0.0, 0.1):
         make_seeds(tmp_path, PAR, penalty=penalty)
@@ -185,7 +194,7 @@ def test_the_best_of_a_row_is_marked_in_every_format(tmp_path: Path) -> None:
     make_seeds(tmp_path, PAR)
     make_seeds(tmp_path, BASELINE, method="sac-tar")
     table = in_short(parts(compare(gather([tmp_path]))[0])[0])
-    assert '<td class="best"><strong>300</strong>' in table.to_html()
+    assert '<td class="best" data-head="par"><strong>300</strong>' in table.to_html()
     assert "| **300**<br>" in table.to_markdown()
     assert r"\textbf{300}" in table.to_latex()
     assert "<strong>65" not in table.to_html()
