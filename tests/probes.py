@@ -134,7 +134,7 @@ def tiny(method: str, width: int = 8) -> dict[str, Any]:
     names = {field.name for part in (Sac, METHODS[method].hyper) for field in dataclasses.fields(part)}
     small: dict[str, Any] = {name: (width,) for name in names if name.endswith("_widths")}
     # A warm-up ends early, so that what follows it is tested too.
-    other = {"code_size": width, "warm_up": 50}
+    other = {"code_size": width, "warm_up": 50, "weight_interval": 50}
     return small | {name: value for name, value in other.items() if name in names}
 
 

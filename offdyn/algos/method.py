@@ -34,7 +34,7 @@ class Preset:
     offline_by_task: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _init(key: jax.Array, hyper: Any, spec: Spec) -> Any:
+def _init(key: jax.Array, hyper: Any, spec: Spec, sac: Any = None) -> Any:
     return ()
 
 
@@ -71,11 +71,11 @@ class Method:
     program: str = ""  # the method whose Hyper and functions these are, where runs of both may share a program
     # Further members, each an agent of its own, by what it learns from: target or both. The best one is deployed.
     others: tuple[str, ...] = ()
-    # The method's own networks.
-    init: Callable[[jax.Array, Any, Spec], Any] = _init
+    # The method's own networks: (random key, its hyperparameters, sizes, SAC's fields).
+    init: Callable[[jax.Array, Any, Spec, Any], Any] = _init
     # Train them, given both replays.
     learn: Callable[[Replay, Replay, Context], tuple[Any, Metrics]] = _learn
-    # Edit the source transitions of one update: reward and weight only.
+    # Edit the source transitions of one update: what came of a state and an action, and the weight; these two stay.
     correct: Callable[[Batch, Context], tuple[Batch, Metrics]] = _correct
     # Rewrite a loss: (loss, critics, source batch, ctx) and (loss, actor, policy terms, source batch, ctx).
     critic_loss: Callable[[Array, Parameters, Batch, Context], Array] = _critic_loss

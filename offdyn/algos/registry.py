@@ -11,7 +11,9 @@ from .darc import DARC, DARC_WEIGHT
 from .duo import DUO
 from .h2o import H2O
 from .method import Method, Preset
+from .model_backup import MODEL_BACKUP
 from .par import PAR, PAR_B
+from .q_avatar import Q_AVATAR
 from .vgdf import VGDF
 
 SAC = Method(
@@ -27,9 +29,8 @@ SAC = Method(
 )
 
 
-METHODS: dict[str, Method] = {
-    method.name: method for method in (SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, DUO, CQL, CQL_SAC, H2O)
-}
+EVERY = (DUO, SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, Q_AVATAR, MODEL_BACKUP, CQL, CQL_SAC, H2O)
+METHODS: dict[str, Method] = {method.name: method for method in EVERY}
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,20 @@ RECIPES: dict[str, Recipe] = {name: Recipe(method, method.summary) for name, met
     ),
     "sac-src": Recipe(SAC, "plain SAC in the source alone, one update per source step", SOURCE_ONLY),
     "sac-tune": Recipe(
-        SAC, "sac-src, once per robot and seed, then sac-tar from its networks", TARGET_ONLY, first="sac-src"
+        SAC,
+        "sac-src, once per robot and seed, then sac-tar from its networks",
+        {**TARGET_ONLY, "random_steps": 0},
+        first="sac-src",
     ),
+    # Zhou et al. 2025, "Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline Data" (WSRL).
+    "wsrl": Recipe(
+        SAC,
+        "sac-tune with 5,000 target steps of that policy before the first update, and five updates per target step",
+        {**TARGET_ONLY, "random_steps": 0, "learning_starts": 5000, "updates_per_target_step": 5},
+        first="sac-src",
+    ),
+    # Its source critics have an agent of their own.
+    "q-avatar": Recipe(Q_AVATAR, Q_AVATAR.summary, fixed={"learns_from": "target"}),
     "sac+bc": Recipe(PAR, "PAR on a dataset with penalty 0: SAC and behaviour cloning", {"penalty": 0.0}, offline=True),
     "cql-src": Recipe(CQL, "CQL on a dataset alone", DATASET_ONLY, offline=True),
     "cql-0": Recipe(

@@ -301,7 +301,7 @@ def update(
     if learns_from != "target":
         drawn = source.sample(hook_key(key, "source rows"), sac.batch_size)
         corrected, more = method.correct(drawn, context("correct"))
-        batches.append(drawn._replace(reward=corrected.reward, weight=corrected.weight))
+        batches.append(corrected._replace(observation=drawn.observation, action=drawn.action, domain=drawn.domain))
         metrics |= more
     if learns_from != "source":
         batches.append(target.sample(hook_key(key, "target rows"), sac.batch_size))

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from .._util.fields import lanewise, setting
 from .._util.types import Array, Batch, Context, Spec
 from ..data.replay import Replay
-from .common import cloning, controls, ensemble, scaling
+from .common import cloning, controls, ensemble
 from .common.cloning import Cloning
-from .common.ensemble import LOG_2PI, Ensemble
+from .common.ensemble import LOG_2PI, Ensemble, Modelling
 from .method import Method, Metrics, Preset
 from .networks import Parameters, Trained, descend, fresh, mlp
 from .sac import Sac, act, state_inputs, temperature_of, values
@@ -27,20 +27,14 @@ COMPARED = ("next value", "backup")  # Q of the next state, or r + discount Q of
 
 @lanewise
 @dataclass(frozen=True)
-class Hyper(Cloning):
+class Hyper(Cloning, Modelling):
     """The ensemble's choices, the filter's and the optimistic policy's; the defaults are preset `paper`."""
 
     kept_share: float = setting(0.25, above=0, most=1)  # of each source batch
     # Controls: does it matter which transitions are kept? How much of a transition's weight is not its own ...
     weight_shuffled: float = setting(0.0, least=0, most=1)  # ... but that of another transition of the batch
     weight_averaged: float = setting(0.0, least=0, most=1)  # ... but the mean of the batch
-    ensemble_learning_rate: float = setting(1e-3, above=0)
-    ensemble_decay: float = setting(1.0, least=0)  # times the released code's decay of each layer
     warm_up: int = setting(100_000, least=0)  # updates before the filter: all source transitions are kept
-    members: int = setting(7, least=2, most=1000)
-    ensemble_widths: tuple[int, ...] = (200, 200, 200, 200)
-    ensemble_interval: int = 10  # updates per ensemble step: one step per target step, at the usual ten updates
-    ensemble_batch: int = setting(256, most=10**6)  # target transitions per member and ensemble step
     imagined: str = setting("sample", choices=IMAGINED)
     compared: str = setting("next value", choices=COMPARED)
     least_log_likelihood: float | None = None  # transitions below it are dropped, however few are left; None: none is
@@ -89,7 +83,7 @@ PRESETS = {
 }
 
 
-def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Learned:
+def init(key: jax.Array, hyper: Hyper, spec: Spec, sac: Any = None) -> Learned:
     ensemble_key, optimist_key = jax.random.split(key)
     optimist = None
     if hyper.optimistic:
@@ -147,12 +141,6 @@ def learn(source: Replay, target: Replay, ctx: Context) -> tuple[Learned, Metric
     return Learned(model, optimist), metrics
 
 
-def goes_on(next_observation: Array, ctx: Context) -> Array:
-    """Whether an imagined next state is none that ends an episode; ends are defined on raw observations."""
-    raw = next_observation if ctx.moments is None else ctx.moments.restore(next_observation)
-    return ~ctx.spec.ends(raw) & jnp.isfinite(raw).all(-1)
-
-
 def imagine(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
     """(r_k [members, n], s'_k [members, n, S]): what each member makes of the source's states and actions."""
     model: Ensemble = ctx.learned.ensemble
@@ -178,7 +166,7 @@ def compare(source: Batch, noise: Array, ctx: Context) -> tuple[Array, Array]:
     reward, after = jax.lax.optimization_barrier(imagine(source, noise, ctx))
     # The members' states and the transition's own go through policy and critics as one batch.
     states = jnp.concatenate((after.reshape(-1, size), source.next_observation))
-    goes = jnp.concatenate((goes_on(after, ctx), source.terminated[None] == 0))
+    goes = jnp.concatenate((ensemble.goes_on(after, ctx), source.terminated[None] == 0))
     if hyper.compared == "next value":
         action, _ = act(agent.actor.value, states, ctx.key, sac, spec)
     else:
@@ -240,15 +228,7 @@ def explore(observation: Array, ctx: Context) -> Array:
 
 
 def diagnose(source: Replay, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Metrics:
-    """How well the ensemble knows the target: 1 is the error of always saying the mean change."""
-    stored = target.view(target.packed)
-    unit = scaling.fit(stored.next_observation - stored.observation, target.size).deviation
-    metrics: dict[str, Any] = cloning.diagnose(source, ctx)
-    for name, batch in (("fresh", newest), ("held-out", held_out)):
-        error, likelihood = ensemble.errors(ctx.learned.ensemble, batch, unit, ctx.hyper, ctx.spec)
-        metrics[f"ensemble error on {name} target transitions"] = error
-        metrics[f"ensemble log likelihood on {name} target transitions"] = likelihood
-    return metrics
+    return cloning.diagnose(source, ctx) | ensemble.diagnose(ctx.learned.ensemble, target, newest, held_out, ctx)
 
 
 VGDF = Method(

@@ -90,7 +90,8 @@ def check(config: "RunConfig") -> None:
         config.task.reference("source")  # without one, it says so
     if offline:
         need(plan.collects in ("target", "none"), "collects", "target or none: the source is a dataset")
-        need(plan.learns_from != "target", "learns_from", "both or source: the dataset's, too")
+        used = plan.learns_from != "target" or "learns_from" in config.recipe.fixed
+        need(used, "learns_from", "both or source: the dataset's, too")
     has = {"source": plan.collects in ("both", "source") or offline, "target": plan.acts_in_target}
     fed = all(has.values()) if plan.learns_from == "both" else has[plan.learns_from]
     need(fed, "learns_from", f"what the run collects (it collects {plan.collects})")

@@ -55,7 +55,7 @@ def fresh_lane(method: Method, spec: Spec, key: Array, sac: Sac, hyper: Any, met
     return Lane(
         agent=core.init(hook_key(key, "agent"), sac, spec),
         others=tuple(core.init(hook_key(key, f"agent {number}"), sac, spec) for number in numbers),
-        learned=method.init(hook_key(key, "method"), hyper, spec),
+        learned=method.init(hook_key(key, "method"), hyper, spec, sac),
         sac=sac,
         hyper=hyper,
         moments=no_moments(spec) if normalises else None,

@@ -22,7 +22,15 @@ from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small,
 
 OFFLINE = {"source_envs": None, "eval_interval": 120, "log_interval": 40}
 # Those made for a dataset, and PAR; the other methods do with one what they do with a replay.
-RECIPES_ON_DATA = ["par", "cql+sac", "h2o", *sorted(name for name, recipe in RECIPES.items() if recipe.offline)]
+RECIPES_ON_DATA = [
+    "par",
+    "duo",
+    "q-avatar",
+    "model-backup",
+    "cql+sac",
+    "h2o",
+    *sorted(name for name, recipe in RECIPES.items() if recipe.offline),
+]
 
 
 @pytest.fixture(scope="module")

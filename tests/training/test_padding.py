@@ -12,6 +12,7 @@ import pytest
 
 from offdyn._util.errors import OffdynError
 from offdyn.algos.common import ensemble
+from offdyn.algos.registry import METHODS as REGISTRY
 from offdyn.data.replay import unpack
 from offdyn.data.transition import row_width
 from offdyn.envs import padding
@@ -38,6 +39,9 @@ METHODS = {
     "darc": CLASSIFIERS,
     "vgdf": ENSEMBLE | {"optimist_widths": (16,)},
     "sac": {"tune_temperature": True, "source_noise": 0.1},
+    "q-avatar": {"backbone": "classic", "weight_interval": 2},
+    "model-backup": {k: v for k, v in ENSEMBLE.items() if k != "warm_up"} | {"backbone": "classic", "warm_up": 1},
+    "duo": {"backbone": "classic", "domain_input": "none"},
 }
 UPDATES, ROWS = 5, 50
 
@@ -99,24 +103,27 @@ def noise_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_padded_robot_learns_what_it_learns_at_its_own_size(method: str) -> None:
     """The hopper, which the most is added to, beside an ant in the padded program."""
     settings = SMALL | METHODS[method]
-    runs = [build(task, method, "paper", 3, settings | {"padded": True})[0] for task in TASKS]
+    preset = "paper" if "paper" in REGISTRY[method].presets else None
+    runs = [build(task, method, preset, 3, settings | {"padded": True})[0] for task in TASKS]
     assert len(group(runs)) == 1
     keys = run_keys([3, 3])
-    programs = Programs(runs[0].recipe.method, runs[0].spec, runs[0].sac, runs[0].hyper, "both", UPDATES)
+    learns_from = runs[0].schedule.learns_from
+    programs = Programs(runs[0].recipe.method, runs[0].spec, runs[0].sac, runs[0].hyper, learns_from, UPDATES)
     before = programs.init(keys, *lane_settings(runs))
     rows = [[rows_at_both_sizes(task, seed) for task in TASKS] for seed in (1, 2)]
     wide = [np.stack([padded for _, padded in domain]) for domain in rows]
     sizes = np.int32(ROWS), np.int32(ROWS), np.int32(0)
     after = programs.learn(keys, jax.tree.map(np.copy, before), *wide, *sizes, np.ones(2, bool))
 
-    run, _ = build(TASKS[0], method, "paper", 3, settings)
-    own = Programs(run.recipe.method, run.spec, run.sac, run.hyper, "both", UPDATES)
+    run, _ = build(TASKS[0], method, preset, 3, settings)
+    own = Programs(run.recipe.method, run.spec, run.sac, run.hyper, learns_from, UPDATES)
     start = own.init(keys[:1], *lane_settings([run]))
     first, last = (jax.tree.map(lambda x: x[:1], state) for state in (before, after))
-    start = start._replace(agent=cut(first.agent, start.agent), learned=cut(first.learned, start.learned))
+    parts = ("agent", "others", "learned")
+    start = start._replace(**{name: cut(getattr(first, name), getattr(start, name)) for name in parts})
     narrow = [domain[0][0][None] for domain in rows]
     ended = own.learn(keys[:1], start, *narrow, *sizes, np.ones(1, bool))
-    for name in ("agent", "learned"):
+    for name in parts:
         ours, alone = named_leaves(cut(getattr(last, name), getattr(ended, name))), named_leaves(getattr(ended, name))
         for path, array in ours.items():
             np.testing.assert_allclose(array, alone[path], rtol=2e-4, atol=1e-5, err_msg=path)

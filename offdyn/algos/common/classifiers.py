@@ -5,7 +5,7 @@ second knows beyond the first is log p_target(s'|s, a) - log p_source(s'|s, a).
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +59,7 @@ def shapes(hyper: Hyper, spec: Spec) -> tuple[Network, Network]:
     )
 
 
-def init(key: jax.Array, hyper: Hyper, spec: Spec) -> Classifiers:
+def init(key: jax.Array, hyper: Hyper, spec: Spec, sac: Any = None) -> Classifiers:
     sa, sas = shapes(hyper, spec)
     sa_key, sas_key = jax.random.split(key)
     scale = scaling.no_scale(sas.shapes[0][0]) if hyper.standardise_inputs else None

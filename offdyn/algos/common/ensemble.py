@@ -1,13 +1,16 @@
 """Several networks that each predict reward and next state with a variance, trained in the target (VGDF's model)."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from ..._util.fields import setting
 from ..._util.types import Array, Batch, Context, Spec
 from ...data.replay import Replay
+from ..method import Metrics
 from ..networks import Network, Parameters, Trained, descend, fresh, mlp
 from ..sac import pair_inputs
 from . import scaling
@@ -15,6 +18,18 @@ from .scaling import Scale
 
 LOG_VARIANCE = (-10.0, 0.5)  # soft bounds; the released code freezes them too
 LOG_2PI = 1.8378770664093453
+
+
+@dataclass(frozen=True)
+class Modelling:
+    """Settings of the ensemble, for the Hyper of a method that has one."""
+
+    ensemble_learning_rate: float = setting(1e-3, above=0)
+    ensemble_decay: float = setting(1.0, least=0)  # times the released code's decay of each layer
+    members: int = setting(7, least=2, most=1000)
+    ensemble_widths: tuple[int, ...] = (200, 200, 200, 200)
+    ensemble_interval: int = 10  # updates per ensemble step: one step per target step, at the usual ten updates
+    ensemble_batch: int = setting(256, most=10**6)  # target transitions per member and ensemble step
 
 
 class Ensemble(NamedTuple):
@@ -127,6 +142,24 @@ def learn(ensemble: Ensemble, target: Replay, ctx: Context) -> tuple[Ensemble, A
     )
     # Updates without a step report 0: the factor keeps the mean over updates right.
     return ensemble, value * hyper.ensemble_interval
+
+
+def goes_on(next_observation: Array, ctx: Context) -> Array:
+    """Whether an imagined next state is none that ends an episode; ends are defined on raw observations."""
+    raw = next_observation if ctx.moments is None else ctx.moments.restore(next_observation)
+    return ~ctx.spec.ends(raw) & jnp.isfinite(raw).all(-1)
+
+
+def diagnose(ensemble: Ensemble, target: Replay, newest: Batch, held_out: Batch, ctx: Context) -> Metrics:
+    """How well the ensemble knows the target: 1 is the error of always saying the mean change."""
+    stored = target.view(target.packed)
+    unit = scaling.fit(stored.next_observation - stored.observation, target.size).deviation
+    metrics: Metrics = {}
+    for name, batch in (("fresh", newest), ("held-out", held_out)):
+        error, likelihood = errors(ensemble, batch, unit, ctx.hyper, ctx.spec)
+        metrics[f"ensemble error on {name} target transitions"] = error
+        metrics[f"ensemble log likelihood on {name} target transitions"] = likelihood
+    return metrics
 
 
 def errors(ensemble: Ensemble, batch: Batch, unit: Array, hyper: Any, spec: Spec) -> tuple[Array, Array]:

@@ -34,7 +34,7 @@ def small(method: str, backbone: str, **settings: Any) -> RunConfig:
 
 @cache
 def programs_for(run: RunConfig) -> Programs:
-    return Programs(run.recipe.method, run.task.spec, run.sac, run.hyper, run.schedule.rows, UPDATES)
+    return Programs(run.recipe.method, run.task.spec, run.sac, run.hyper, run.schedule.learns_from, UPDATES)
 
 
 def learned(run: RunConfig, source: int = 1, target: int = 2) -> Lane:
@@ -85,14 +85,16 @@ ONLY_FROM = [
     ("par-b", {}, "learned", "target"),
     ("vgdf", {}, "learned.ensemble", "target"),
     ("duo", {}, "others", "target"),
-    ("sac", {"rows": "target"}, "", "target"),
-    ("sac", {"rows": "source"}, "", "source"),
+    ("q-avatar", {}, "learned.source", "source"),
+    ("model-backup", {}, "learned.ensemble", "target"),
+    ("sac", {"learns_from": "target"}, "", "target"),
+    ("sac", {"learns_from": "source"}, "", "source"),
 ]
 
 
 @pytest.mark.parametrize(("method", "settings", "part", "domain"), ONLY_FROM)
 def test_a_part_of_one_domain_learns_nothing_from_the_other(method, settings, part, domain) -> None:
-    run = small(method, "simba" if method == "duo" else "classic", **settings)
+    run = small(method, "simba" if method in ("duo", "q-avatar") else "classic", **settings)
     one = arrays(learned(run))
     mine, other = ({"target": 5}, {"source": 5}) if domain == "target" else ({"source": 5}, {"target": 5})
     same, moved = arrays(learned(run, **other)), arrays(learned(run, **mine))
@@ -115,7 +117,7 @@ OPPOSITE = World("opposite", small_spec(2, 1), uniform_start, _opposite)
 def test_critics_that_are_told_the_domain_find_both_values_and_others_their_mean(domain_input, slopes) -> None:
     chosen = {"critic_widths": (32, 32), "batch_size": 64, "critic_learning_rate": 3e-3}
     run = short_run(OPPOSITE, "sac", domain_input=domain_input, **chosen)
-    programs = Programs(run.recipe.method, run.task.spec, run.sac, run.hyper, run.schedule.rows, 100)
+    programs = Programs(run.recipe.method, run.task.spec, run.sac, run.hyper, run.schedule.learns_from, 100)
     rows = [random_rows(OPPOSITE, role, 400, 3)[None] for role in ("source", "target")]
     lane = learn(programs, first_lanes(programs, [run]), [run], *rows, calls=5)
     critics = jax.tree.map(lambda leaf: leaf[0], lane.agent.critic.value)

@@ -12,6 +12,7 @@ from offdyn._util.errors import OffdynError
 from offdyn._util.types import Batch, Context, Spec
 from offdyn.algos import sac as core
 from offdyn.algos import vgdf
+from offdyn.algos.common import ensemble
 from offdyn.algos.common.ensemble import Ensemble
 from offdyn.algos.common.scaling import Scale
 from offdyn.algos.networks import Trained
@@ -117,10 +118,10 @@ def test_an_end_is_judged_by_raw_observations():
     seen: list[np.ndarray] = []
     spec = SPEC._replace(is_terminal=lambda after: seen.append(np.asarray(after)) or falls(after))
     normalised = np.array([[[-1.0, 0.0], [0.0, 0.0]]])  # first coordinates 0.2 and 0.7, of which 0.5 is the bound
-    assert np.array_equal(vgdf.goes_on(normalised, context(moments=MOMENTS, spec=spec)), [[True, False]])
+    assert np.array_equal(ensemble.goes_on(normalised, context(moments=MOMENTS, spec=spec)), [[True, False]])
     np.testing.assert_allclose(seen[0], [[[0.2, 1.0], [0.7, 1.0]]])
-    assert np.array_equal(vgdf.goes_on(normalised, context(spec=spec)), [[True, True]])
-    assert np.array_equal(vgdf.goes_on(np.array([[np.nan, 0.0], [0.0, np.inf]]), context()), [False, False])
+    assert np.array_equal(ensemble.goes_on(normalised, context(spec=spec)), [[True, True]])
+    assert np.array_equal(ensemble.goes_on(np.array([[np.nan, 0.0], [0.0, np.inf]]), context()), [False, False])
 
 
 @pytest.mark.parametrize(("share", "rows"), [(0.25, 6), (0.5, 12), (1.0, 24), (1e-6, 1)])
