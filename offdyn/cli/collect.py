@@ -18,7 +18,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
                          "-medium-expert, or -all of these")  # fmt: skip
     command.add_argument("--out", type=Path, metavar="DIR", help="default: $OFFDYN_DATA, else data")
     command.add_argument(
-        "--steps", type=COUNT, metavar="N", help="rows; default 1000000, of medium-replay its own number"
+        "--steps", type=COUNT, metavar="N", help="rows; default 1000000, of medium-replay all; fewer: the newest"
     )
     command.add_argument("--seed", type=SEED, default=0, metavar="N", help="of starts and actions; default 0")
     command.add_argument("--behaviours", type=Path, metavar="DIR", help="policies to use in place of the shipped ones")
@@ -27,7 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--task", metavar="T", help="the body --policy acts in; default: that of its run")
     training = command.add_argument_group("training the policies first")
     training.add_argument("--train", type=Path, metavar="DIR", help="train and pick; again: go on where it was")
-    training.add_argument("--robots", nargs="+", metavar="R", help="default: all four")
+    training.add_argument("--robots", nargs="+", metavar="R", help="default: those of the names, else all four")
     training.add_argument("--seeds", nargs="+", type=SEED, default=[0], metavar="N", help="the best one is picked from")
     training.add_argument("--source-steps", metavar="N", help="default 1000000")
     training.add_argument("--medium", nargs="+", default=[], metavar="R=RETURN", help="the medium level of a robot")
@@ -74,7 +74,7 @@ def _collect(asked: argparse.Namespace) -> int:
     try:
         out = folder() if asked.out is None else asked.out
         collector = Collector(out, asked.steps, asked.seed, behaviours, asked.threads, progress)
-        written = [collector.collect(name) for name in expand(asked.names)]
+        written = collector.collect(*expand(asked.names))
         if asked.policy is not None:
             written.append(collector.collect_policy(asked.policy, asked.name, asked.task))
     finally:
@@ -87,6 +87,7 @@ def _train(asked: argparse.Namespace) -> int:
     from functools import partial
 
     from ..data.collect import policies
+    from ..data.collect.qualities import expand, split
     from ..envs.robots import ROBOTS
     from ..training.progress import for_people
     from ..training.trainer import Stopped
@@ -97,7 +98,7 @@ def _train(asked: argparse.Namespace) -> int:
     try:
         written = policies.train(
             asked.train,
-            list(ROBOTS) if asked.robots is None else asked.robots,
+            asked.robots or list(dict.fromkeys(split(name)[0] for name in expand(asked.names))) or list(ROBOTS),
             seeds=asked.seeds,
             levels=dict(map(_level, asked.medium)),
             settings=settings,

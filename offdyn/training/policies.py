@@ -173,13 +173,12 @@ def perceptron(named: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     return (*("linear", "relu") * (depth - 1), "linear")
 
 
-def from_file(named: Mapping[str, np.ndarray], steps: Sequence[str] | None, series: bool = False) -> Policies:
-    """The policies of a file's arrays: one, or a series with a leading axis."""
+def from_file(named: Mapping[str, np.ndarray], steps: Sequence[str] | None) -> Policies:
+    """The policy of a file's arrays."""
     known = perceptron(named) if steps is None else tuple(steps)
     if not known or known[-1] != "linear" or not set(known) <= set(STEPS):
         raise ValueError(f"steps {' '.join(known)}")
-    if not series:
-        named = {name: array[None] for name, array in named.items()}
+    named = {name: array[None] for name, array in named.items()}
     return Policies._from_named(known, named, lambda array: array if array.ndim == 3 else array[:, None])
 
 

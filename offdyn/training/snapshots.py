@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
 from .._util.errors import OffdynError, check_format
@@ -18,7 +17,7 @@ from .._util.files import write_atomically
 from ..data.collect.episodes import NOISE, role_of
 from ..envs import pairs
 from ..envs.pairs import Pair
-from .policies import Policies, Policy, from_file
+from .policies import Policies, Policy
 from .run_folder import RunFolder
 
 FORMAT = 1
@@ -27,14 +26,13 @@ TOGETHER = 32  # snapshots whose episodes are stepped at the same time
 # Rows a policy is asked for in one multiplication: so few that BLAS does not share them among threads, which costs ten
 # times what it brings here, and would let the number of cores decide the last bits.
 ROWS_AT_ONCE = 4
-EXACT = ("observation.", "log_std.bounds")  # never stored in half precision
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What plays: one policy, or a series of them, with what its file says of it."""
+    """A policy that plays, with what its file says of it."""
 
-    policies: Policies  # a lane for each policy of a series
+    policies: Policies
     about: Mapping[str, Any]
     sha256: str  # of the file
 
@@ -88,12 +86,8 @@ def draw(policy: Policies, observation: np.ndarray, noise: np.ndarray) -> np.nda
 
 
 def write_behaviour(path: Path, policies: Policies, about: Mapping[str, Any]) -> None:
-    """One policy in full precision, which `Policy` reads too, or a series in half, which keeps the file small."""
-    lanes = [policies.lane(index).named() for index in range(policies.lanes)]
-    arrays = lanes[0]
-    if about["quality"] == "series":
-        stacks = {name: np.stack([lane[name] for lane in lanes]) for name in lanes[0]}
-        arrays = {name: a if name.startswith(EXACT) else a.astype(np.float16) for name, a in stacks.items()}
+    """One policy, which `Policy` reads too."""
+    arrays = policies.lane(0).named()
     path.parent.mkdir(parents=True, exist_ok=True)
     # One entry: safetensors writes several in an order of its own, other bytes every time.
     write_atomically(
@@ -107,11 +101,7 @@ def read_behaviour(path: Path) -> Behaviour:
         content = path.read_bytes()
         about = json.loads(_metadata(content)["about"])
         check_format(about["format"], FORMAT, path)
-        if about.get("quality") == "series":
-            arrays = {name: array.astype(np.float32) for name, array in from_bytes(content).items()}
-            policies = from_file(arrays, about.get("steps"), series=True)
-        else:
-            policies = Policy(path).policies
+        policies = Policy(path).policies
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, OffdynError):
             raise

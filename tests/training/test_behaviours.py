@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 
 from offdyn._util.errors import OffdynError
 from offdyn.cli.main import main
-from offdyn.data.collect import policies, qualities
+from offdyn.data.collect import policies, qualities, replays
 from offdyn.data.collect.episodes import NOISE
 from offdyn.data.collect.policies import choose
 from offdyn.data.collect.qualities import QUALITIES, Collector, expand, split
@@ -69,6 +69,11 @@ def own_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+def collect(name: str, *options: Any, **named: Any) -> Path:
+    (path,) = Collector(*options, **named).collect(name)
+    return path
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
@@ -92,14 +97,6 @@ def test_an_untrained_policy_is_never_medium() -> None:
         choose([0], [99], 40.0)
 
 
-def test_the_series_is_evenly_spaced_from_the_start_to_medium() -> None:
-    steps = np.arange(0, 101) * 10_000
-    rising = steps / 1000.0
-    assert choose(steps, rising, 400.0).series == (0, 5, 10, 15, 20, 25, 30, 35)
-    assert choose(steps, rising, 80.0).series == tuple(range(8))
-    assert choose(steps, rising, 30.0).series == (0, 1, 2), "all there are, where they are fewer than eight"
-
-
 def test_the_best_seed_is_that_of_the_best_last_evaluations(tmp_path: Path) -> None:
     def run(name: str, returns: list[float]) -> Any:
         folder = tmp_path / name / "policies"
@@ -117,7 +114,7 @@ def test_the_best_seed_is_that_of_the_best_last_evaluations(tmp_path: Path) -> N
 
 def test_a_training_leaves_policies_cards_and_a_curve(trained: Path) -> None:
     assert set(files(trained / "behaviours")) == {
-        "push-medium.safetensors", "push-expert.safetensors", "push-series.safetensors", "push-curve.csv",
+        "push-medium.safetensors", "push-expert.safetensors", "push-medium-replay.safetensors", "push-curve.csv",
     }  # fmt: skip
     run = trained / "runs" / RUN
     medium = snapshots.read_behaviour(trained / "behaviours" / "push-medium.safetensors")
@@ -134,7 +131,7 @@ def test_a_training_leaves_policies_cards_and_a_curve(trained: Path) -> None:
     with open(trained / "behaviours" / "push-curve.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert [int(line["step"]) for line in lines] == [0, 120, 240, 360, 480]
-    assert [line["picked"] for line in lines] == ["series", "medium", "", "", "expert"]
+    assert [line["picked"] for line in lines] == ["", "medium", "", "", "expert"]
     means = [line["target_return_mean"] for line in RunFolder.open(run).curve()]
     np.testing.assert_allclose([float(line["return_mean"]) for line in lines], means, rtol=1e-5)
     assert float(lines[1]["stochastic_return_mean"]) == pytest.approx(medium.about["return_mean"], rel=1e-5)
@@ -181,20 +178,9 @@ def test_a_missed_level_is_said_and_written_down(trained: Path, tmp_path: Path) 
     assert any("no snapshot reached the medium level of 99" in text for text in watcher.said)
     about = snapshots.read_behaviour(tmp_path / "push-medium.safetensors").about
     assert (about["training_step"], about["level_wanted"], about["level_met"]) == (240, 99.0, False)
-    card = load(Collector(tmp_path / "data", 100, behaviours=tmp_path).collect("push-medium")).card
+    card = load(collect("push-medium", tmp_path / "data", 100, behaviours=tmp_path)).card
     assert (card["level_wanted"], card["level_met"], card["level_reached"]) == (99.0, False, pytest.approx(20.0))
     assert "none reached 99" in card["picked"]
-
-
-def test_a_series_is_small_and_nearly_what_was_kept(trained: Path, picked: Path) -> None:
-    series = snapshots.read_behaviour(picked / "push-series.safetensors")
-    assert series.about["training_steps"] == [0, 120, 240]
-    assert series.about["until"] == 360
-    for number, step in enumerate(series.about["training_steps"]):
-        kept = Policy(trained / "runs" / RUN / "policies" / f"step-{step:09d}.safetensors").policies
-        for name, array in kept.named().items():
-            np.testing.assert_allclose(series.policies.lane(number).named()[name], array, rtol=1e-3, atol=1e-6)
-    assert load_file(picked / "push-series.safetensors")["layers.0.weight"].dtype == np.float16
 
 
 def test_drawn_actions_are_those_of_the_policy_however_they_are_grouped(picked: Path) -> None:
@@ -209,12 +195,13 @@ def test_drawn_actions_are_those_of_the_policy_however_they_are_grouped(picked: 
 def test_every_quality_is_made_the_same_way_twice(quality: str, picked: Path, tmp_path: Path) -> None:
     name = f"push-{quality}"
     made = [
-        Collector(tmp_path / out, 150, seed, picked).collect(name).read_bytes()
+        collect(name, tmp_path / out, 150, seed, picked).read_bytes()
         for out, seed in (("one", 0), ("two", 0), ("other", 1))
     ]
     assert made[0] == made[1]
     dataset, other = (load(tmp_path / out / f"{name}.safetensors") for out in ("one", "other"))
-    assert not np.array_equal(dataset.rows(), other.rows()[: len(dataset)])
+    played_again = not np.array_equal(dataset.rows(), other.rows()[: len(dataset)])
+    assert played_again == (quality != "medium-replay")
     card = dataset.card
     assert (card["name"], card["robot"], card["seed"], card["stochastic"]) == (name, "push", 0, True)
     assert card["made"]
@@ -224,7 +211,7 @@ def test_every_quality_is_made_the_same_way_twice(quality: str, picked: Path, tm
 
 def test_medium_and_expert_play_their_own_policies(picked: Path, tmp_path: Path) -> None:
     for quality, step in (("medium", 360), ("expert", 480)):
-        dataset = load(Collector(tmp_path, 400, behaviours=picked).collect(f"push-{quality}"))
+        dataset = load(collect(f"push-{quality}", tmp_path, 400, behaviours=picked))
         behaviour = snapshots.read_behaviour(picked / f"push-{quality}.safetensors")
         assert len(dataset) == 400
         assert dataset.card["policy_sha256"] == behaviour.sha256
@@ -238,9 +225,9 @@ def test_medium_and_expert_play_their_own_policies(picked: Path, tmp_path: Path)
 
 def test_medium_expert_is_both_without_their_unfinished_episodes(picked: Path, tmp_path: Path) -> None:
     collector = Collector(tmp_path, 150, behaviours=picked)
-    joined = load(collector.collect("push-medium-expert"))
+    joined = load(*collector.collect("push-medium-expert"))
     assert not (tmp_path / "push-medium.safetensors").exists()
-    parts = [load(collector.collect(f"push-{part}")) for part in ("medium", "expert")]
+    parts = [load(*collector.collect(f"push-{part}")) for part in ("medium", "expert")]
     whole = [int(part.episodes()[-1, 0]) for part in parts]
     assert all(not (part.terminated[-1] or part.truncated[-1]) for part in parts), "each ends within an episode"
     assert len(joined) == sum(whole)
@@ -249,7 +236,7 @@ def test_medium_expert_is_both_without_their_unfinished_episodes(picked: Path, t
     assert [part["rows_cut"] for part in joined.card["parts"]] == [150 - length for length in whole]
     assert joined.card["policy_sha256"] == [part.card["policy_sha256"] for part in parts]
     with pytest.raises(OffdynError, match="no episode ended within 2 steps"):
-        Collector(tmp_path / "short", 2, behaviours=picked).collect("push-medium-expert")
+        collect("push-medium-expert", tmp_path / "short", 2, behaviours=picked)
 
 
 def test_medium_expert_takes_the_parts_that_are_there(
@@ -259,48 +246,90 @@ def test_medium_expert_takes_the_parts_that_are_there(
     for part in ("medium", "expert"):
         collector.collect(f"push-{part}")
     monkeypatch.setattr(qualities, "play", None)
-    assert len(load(collector.collect("push-medium-expert"))) > 200
+    assert len(load(*collector.collect("push-medium-expert"))) > 200
 
 
-def test_medium_replay_is_as_long_as_training_was_and_says_what_it_is(picked: Path, tmp_path: Path) -> None:
-    dataset = load(Collector(tmp_path, behaviours=picked).collect("push-medium-replay"))
-    assert len(dataset) == 360
-    assert dataset.card["recipe"]["due"] == [120, 240, 360]
-    assert "a series of 3 policies" in dataset.card["made"]
-    assert "in place of its replay" in dataset.card["made"]
-    assert (dataset.terminated | dataset.truncated)[dataset.episodes()[:-1, 1] - 1].all()
-    # From one policy to the next the rows change hands between episodes: none is cut but the last of all.
-    lengths = np.diff(dataset.episodes(), axis=1)[:-1, 0]
-    assert (dataset.terminated[dataset.episodes()[:-1, 1] - 1] | (lengths == 17)).all()
-    shorter = load(Collector(tmp_path / "shorter", 180, behaviours=picked).collect("push-medium-replay"))
-    assert shorter.card["recipe"]["due"] == [60, 120, 180]
+def stored(run: Path, name: str = "source") -> np.ndarray:
+    """[n, 2S + A + 2]: the source transitions of the files that the training left, as its five bodies took turns."""
+    (cohort,) = (run.parent / "cohorts").iterdir()
+    assert list(json.loads((cohort / "cohort.json").read_text())["runs"]) == [run.name]
+    segments = [load_file(path) for path in sorted((cohort / "segments").iterdir())]
+    return np.concatenate([segment[name][0] for segment in segments])
 
 
-def test_each_policy_of_a_series_plays_its_own_part(picked: Path, tmp_path: Path) -> None:
-    dataset = load(Collector(tmp_path, behaviours=picked).collect("push-medium-replay"))
-    series = snapshots.read_behaviour(picked / "push-series.safetensors").policies
-    ends, first = dataset.episodes()[:, 1], 0
-    for number, due in enumerate(dataset.card["recipe"]["due"]):
-        last = int(ends[ends >= due][0])
-        seed = [0, qualities.COLLECTING, zlib.crc32(b"push-medium-replay"), number, NOISE]
-        noise = np.random.default_rng(seed).standard_normal((last - first, 2), np.float32)
-        expected = series.lane(number).sample(dataset.observation[None, first:last], noise[None])[0]
-        np.testing.assert_allclose(dataset.action[first:last], expected, rtol=1e-4, atol=1e-5)
-        first = last
-    assert first == len(dataset)
+def test_medium_replay_is_what_training_had_collected_when_it_had_mediums_policy(
+    trained: Path, picked: Path, tmp_path: Path
+) -> None:
+    dataset = load(collect("push-medium-replay", tmp_path, behaviours=picked))
+    rows = stored(trained / "runs" / RUN)
+    assert len(rows) == 480
+    assert len(dataset) == dataset.card["training_step"] == 360
+    assert {row.tobytes() for row in dataset.rows()} == {row.tobytes() for row in rows[:360]}
+    assert dataset.card["made"] == f"the transitions that {RUN} collected in its first 360 steps"
+    assert (dataset.card["level_wanted"], dataset.card["level_met"], dataset.card["level_reached"]) == (25.0, True, 30)
+
+
+def test_a_replay_is_laid_episode_after_episode_in_the_order_of_their_starts(trained: Path, picked: Path) -> None:
+    dataset = load(picked / "push-medium-replay.safetensors")
+    rows, timed_out = stored(trained / "runs" / RUN)[:360], stored(trained / "runs" / RUN, "source_flags") > 0
+    place = {row.tobytes(): number for number, row in enumerate(rows)}
+    places = np.array([place[row.tobytes()] for row in dataset.rows()])
+    starts = []
+    for first, last in dataset.episodes():
+        assert np.array_equal(places[first:last], places[first] + 5 * np.arange(last - first))
+        np.testing.assert_array_equal(dataset.next_observation[first : last - 1], dataset.observation[first + 1 : last])
+        still_open = places[last - 1] >= 355
+        assert dataset.terminated[last - 1] or timed_out[places[last - 1]] or still_open
+        assert dataset.terminated[last - 1] or dataset.truncated[last - 1]
+        starts.append(places[first])
+    assert starts == sorted(starts)
+    assert len(starts) > 20
+
+
+def test_rows_of_broken_physics_are_left_out_of_a_replay_and_end_what_came_before() -> None:
+    """Two bodies take turns; the second one breaks at its second row."""
+    nothing = np.zeros(8, bool)
+    order, cut = replays._by_episode(nothing, nothing, np.arange(8) == 3, 2)
+    assert order.tolist() == [0, 2, 4, 6, 1, 5, 7]
+    assert np.flatnonzero(cut).tolist() == [1, 6, 7]
+
+
+def test_of_a_replay_the_newest_are_taken_where_fewer_are_asked_for(picked: Path, tmp_path: Path) -> None:
+    whole = load(picked / "push-medium-replay.safetensors")
+    part = load(collect("push-medium-replay", tmp_path, 100, behaviours=picked))
+    np.testing.assert_array_equal(part.rows(), whole.rows()[-100:])
+    assert len(load(collect("push-medium-replay", tmp_path / "all", 10**6, behaviours=picked))) == 360
+
+
+def test_a_replay_is_of_a_training_and_nothing_is_made_where_there_is_none(picked: Path, tmp_path: Path) -> None:
+    other = tmp_path / "without"
+    shutil.copytree(picked, other, ignore=shutil.ignore_patterns("*replay*"))
+    for behaviours in (None, other):
+        with pytest.raises(OffdynError, match="`offdyn collect push-medium-replay --train DIR` trains, and makes it"):
+            Collector(tmp_path / "data", 50, behaviours=behaviours).collect("push-random", "push-medium-replay")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_training_whose_replay_was_not_kept_gives_the_policies_alone(trained: Path, tmp_path: Path) -> None:
+    again = shutil.copytree(trained, tmp_path / "again")
+    for name in ("segments", "behaviours"):
+        (found,) = again.rglob(name)
+        shutil.rmtree(found)
+    train(again)
+    assert set(files(again / "behaviours")) == {"push-medium.safetensors", "push-expert.safetensors", "push-curve.csv"}
 
 
 def test_the_very_file_is_kept_and_another_one_refused(picked: Path, tmp_path: Path) -> None:
-    path = Collector(tmp_path, 60, behaviours=picked).collect("push-medium")
+    path = collect("push-medium", tmp_path, 60, behaviours=picked)
     before = path.stat().st_mtime_ns
     watcher = small.StopAt()
-    Collector(tmp_path, 60, behaviours=picked, progress=watcher).collect("push-medium")
+    collect("push-medium", tmp_path, 60, behaviours=picked, progress=watcher)
     assert path.stat().st_mtime_ns == before
     assert any("kept" in text for text in watcher.said)
     with pytest.raises(OffdynError, match=r"another recipe.*rows was 60, now 70"):
-        Collector(tmp_path, 70, behaviours=picked).collect("push-medium")
+        collect("push-medium", tmp_path, 70, behaviours=picked)
     with pytest.raises(OffdynError, match=r"another recipe.*seed was 0, now 5"):
-        Collector(tmp_path, 60, 5, behaviours=picked).collect("push-medium")
+        collect("push-medium", tmp_path, 60, 5, behaviours=picked)
 
 
 def test_an_interruption_leaves_no_half_file(
@@ -341,20 +370,24 @@ def test_names_are_robots_with_qualities() -> None:
 
 def test_missing_policies_are_said_with_the_command_that_makes_them(tmp_path: Path) -> None:
     with pytest.raises(OffdynError, match="`offdyn collect --train DIR --robots ant` trains it"):
-        Collector(tmp_path, behaviours=tmp_path).collect("ant-expert")
+        collect("ant-expert", tmp_path, behaviours=tmp_path)
 
 
 def test_one_command_trains_a_robot_and_another_collects_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture, own_signals: None
 ) -> None:
     brief = "eval_interval=500 eval_episodes=2 checkpoint_interval=1000 log_interval=500 final_episodes=1"
-    tiny = "actor_widths=8 critic_widths=8 batch_size=8 learning_starts=8"
-    train_it = f"collect --train {tmp_path} --robots hopper --source-steps 2000 --medium hopper=-100 --threads 1"
+    tiny = "actor_widths=8 critic_widths=8 batch_size=8 learning_starts=8 padded=true"
+    train_it = f"collect hopper-medium-replay --train {tmp_path} --source-steps 2000 --medium hopper=-100 --threads 1"
+    train_it += f" --out {tmp_path}/whole"
     assert main([*train_it.split(), "--set", *brief.split(), *tiny.split()]) == 0
     assert f"{tmp_path}/behaviours/hopper-medium.safetensors" in capsys.readouterr().out
+    assert {path.name.partition(".")[0] for path in (tmp_path / "runs").glob("*.*")} == {"hopper"}, "no other robot"
+    whole = load(tmp_path / "whole" / "hopper-medium-replay.safetensors")
+    assert len(whole) == whole.card["training_step"]
     data = tmp_path / "data"
-    collect = f"collect hopper-all --behaviours {tmp_path}/behaviours --out {data} --steps 600"
-    assert main(collect.split()) == 0
+    collect_it = f"collect hopper-all --behaviours {tmp_path}/behaviours --out {data} --steps 600"
+    assert main(collect_it.split()) == 0
     model = pairs.fingerprints(pairs.find("hopper"))["source"]
     for quality in QUALITIES:
         dataset = load(data / f"hopper-{quality}.safetensors")

@@ -1,4 +1,4 @@
-"""Trains the policies that datasets are collected with: SAC in the source, stopped at a medium level and at its end."""
+"""Trains what datasets are made of: SAC in the source, its policy at a medium level and at its end, and its replay."""
 
 import csv
 import io
@@ -12,18 +12,21 @@ from ... import __version__
 from ..._util.errors import OffdynError
 from ..._util.files import write_atomically
 from ...envs import pairs
+from ...envs.tasks import Task
 from ...training import snapshots
 from ...training import trainer as training
 from ...training.config import RunConfig, build, to_yaml
 from ...training.policies import Policies, Policy
 from ...training.progress import Progress, Quiet
 from ...training.run_folder import PACKAGES, RunFolder
+from ..datasets import made_here, save
+from . import replays
 
 METHOD = "sac-src"  # the run that SAC-tune starts from, too
 # Stochastic returns at which a policy is of medium quality: near those of D4RL's medium sets (ant: our choice).
 LEVELS = {"halfcheetah": 4770.0, "hopper": 1422.0, "walker": 2852.0, "ant": 3000.0}
 EPISODES = 10  # of each snapshot, drawn as training draws actions
-SNAPSHOTS = 8  # of a series
+REPLAY = "medium-replay"
 LAST = 5  # evaluations by whose mean the best of several seeds is found
 
 
@@ -33,7 +36,6 @@ class Choice(NamedTuple):
     medium: int
     reached: bool  # whether medium has the level that was wanted
     expert: int
-    series: tuple[int, ...]  # those whose rows make medium-replay, up to medium's step
 
 
 def train(
@@ -91,7 +93,7 @@ def _train_what_is_left(
         _check_same(runs, folder)
     new = [run for run in runs if not (folder / run.name).exists()]
     if new:
-        training.start(new, folder, threads=threads, progress=progress(), stop=stop)
+        training.start(new, folder, threads=threads, keep_replay=True, progress=progress(), stop=stop)
 
 
 def _check_same(runs: Sequence[RunConfig], folder: Path) -> None:
@@ -119,10 +121,7 @@ def choose(steps: Sequence[int], returns: Sequence[float], level: float | None) 
         raise OffdynError("no snapshot of a trained policy: nothing to pick from")
     enough = trained[reached[trained] >= level] if level is not None else trained[:0]
     medium = enough[0] if len(enough) else trained[np.abs(reached[trained] - 0.5 * reached[-1]).argmin()]
-    before = np.arange(medium)
-    wanted = np.linspace(0, at[medium], SNAPSHOTS, endpoint=False)
-    nearest = {int(np.abs(at[before] - step).argmin()) for step in wanted}
-    return Choice(int(medium), bool(len(enough)), len(at) - 1, tuple(sorted(nearest)))
+    return Choice(int(medium), bool(len(enough)), len(at) - 1)
 
 
 def _measure(run: RunFolder, threads: int | None, progress: Progress, stop: training.Stop) -> np.ndarray:
@@ -172,21 +171,24 @@ def _pick(
         snapshots.write_behaviour(written[-1], _policies([paths[index]]), about)
         progress.say(f"{robot}-{quality}: step {steps[index]}, stochastic return {means[index]:.1f}{wanted}")
         wanted = ""
-    series = list(choice.series)
-    about = _about(run, robot, "series") | {
-        "training_steps": [steps[index] for index in series],
-        "until": steps[choice.medium],
-        "level_wanted": level,
-        "level_met": choice.reached,
-        "return_means": [float(means[index]) for index in series],
-        "return_episodes": EPISODES,
-        "picked": f"{len(series)} kept policies evenly spaced in training steps before medium's",
-    }
-    written.append(out / f"{robot}-series.safetensors")
-    snapshots.write_behaviour(written[-1], _policies([paths[index] for index in series]), about)
+    if replays.kept(run):
+        written.append(out / f"{robot}-{REPLAY}.safetensors")
+        _write_replay(written[-1], run, robot, steps[choice.medium], float(means[choice.medium]), level, choice)
     written.append(out / f"{robot}-curve.csv")
     write_atomically(written[-1], _curve(run, steps, returns, choice).encode())
     return written
+
+
+def _write_replay(
+    path: Path, run: RunFolder, robot: str, steps: int, reached: float, level: float | None, choice: Choice
+) -> None:
+    """All that training had collected when it had medium's policy."""
+    task, config = run.config.task, run.config
+    body = made_here(task) if isinstance(task, Task) else {"robot": robot}
+    said = f"the transitions that {config.name} collected in its first {steps} steps"
+    about = {"quality": REPLAY, "stochastic": True, "seed": config.seed, "training_step": steps}
+    about |= {"level_wanted": level, "level_met": choice.reached, "level_reached": reached}
+    save(replays.collected(run, steps).described(name=f"{robot}-{REPLAY}", made=said, **body, **about), path)
 
 
 def _rule(quality: str, choice: Choice, level: float | None) -> str:
@@ -230,7 +232,7 @@ def _curve(run: RunFolder, steps: Sequence[int], returns: np.ndarray, choice: Ch
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("step", "return_mean", "return_std", "stochastic_return_mean", "stochastic_return_std", "picked"))
     for index, step in enumerate(steps):
-        uses = {"medium": index == choice.medium, "expert": index == choice.expert, "series": index in choice.series}
+        uses = {"medium": index == choice.medium, "expert": index == choice.expert}
         line = evaluated[step]
         numbers = (line["target_return_mean"], line["target_return_std"], returns[index].mean(), returns[index].std())
         picked = " ".join(name for name, used in uses.items() if used)

@@ -43,15 +43,15 @@ class Collector:
     """Where datasets go, and what is common to all of them."""
 
     out: Path
-    steps: int | None = None  # None: a million, and for medium-replay what training had collected
+    steps: int | None = None  # None: a million, and of medium-replay all
     seed: int = 0
     behaviours: Path | None = None  # None: the shipped ones
     threads: int | None = None
     progress: Progress = Quiet()  # noqa: RUF009 (it has no state)
 
-    def collect(self, name: str) -> Path:
-        """Make and write one dataset, unless its very file is there."""
-        return self._write(self._plan(name))
+    def collect(self, *names: str) -> list[Path]:
+        """Make and write these datasets, those aside whose very file is there; none, where one cannot be made."""
+        return [self._write(plan) for plan in [self._plan(name) for name in names]]
 
     def collect_policy(self, policy: Path, name: str, task: str | Pair | None = None) -> Path:
         """Rows of a run's policy, or of a policy's file, in any body of its robot."""
@@ -80,7 +80,7 @@ class Collector:
         if quality == "medium-expert":
             return self._joined(name, task, [self._plan(f"{robot}-{part}") for part in ("medium", "expert")])
         if quality == "medium-replay":
-            return self._series(name, task, self._behaviour(robot, "series"))
+            return self._replay(name, task)
         return self._of_policy(name, task, self._behaviour(robot, quality))
 
     def _behaviour(self, robot: str, quality: str) -> Behaviour:
@@ -121,32 +121,18 @@ class Collector:
         }
         return self._simple(name, task, _drawn(behaviour.policies), behaviour.sha256, card)
 
-    def _series(self, name: str, task: Pair, behaviour: Behaviour) -> Plan:
-        """Each snapshot plays what training collected from it to the next, or its part of the steps asked for."""
-        _check_fits(behaviour, task)
-        about, policies = behaviour.about, behaviour.policies
-        until = np.array([*about["training_steps"][1:], about["until"]])
-        total = self.steps or int(about["until"])
-        due = until * total // int(about["until"])  # rows that should be there when each snapshot is done
-        recipe = self._recipe(task, total, behaviour.sha256) | {"due": due.tolist()}
-
-        def make() -> Dataset:
-            parts: list[Dataset] = []
-            for number, wanted in enumerate(due.tolist()):
-                have = sum(map(len, parts))
-                if wanted > have:
-                    act, seed = _drawn(policies.lane(number)), (*self._seed(name), number)
-                    watch = self._watch(total, have)
-                    parts.append(play(task, act, wanted - have, seed, threads=self.threads, advanced=watch))
-            return join(parts)[:total].described(
-                **_body(task), policy_sha256=behaviour.sha256, seed=self.seed, stochastic=True,
-                made=f"a series of {len(due)} policies of {about['run']}, kept on its way to step {about['until']}, "
-                "in place of its replay: each played as many rows as training had collected from it to the next",
-                quality="medium-replay", level_wanted=about["level_wanted"], level_met=about["level_met"],
-                training_steps=about["training_steps"], training_step=about["until"],
-            )  # fmt: skip
-
-        return Plan(name, recipe, make)
+    def _replay(self, name: str, task: Pair) -> Plan:
+        """What a training collected on its way to medium; of fewer steps the newest."""
+        path = None if self.behaviours is None else self.behaviours / f"{name}.safetensors"
+        if path is None or not path.exists():
+            raise OffdynError(
+                f"{name}: it is what a training collected on its way to medium, which no policy can play; "
+                f"`offdyn collect {name} --train DIR` trains, and makes it"
+            )
+        whole = load(path)
+        part = whole[-self.steps :] if self.steps else whole
+        recipe = self._recipe(task, len(part), None) | {"replay_sha256": whole.card["sha256"]}
+        return Plan(name, recipe, lambda: part)
 
     def _joined(self, name: str, task: Pair, parts: Sequence[Plan]) -> Plan:
         def make() -> Dataset:

@@ -1,0 +1,82 @@
+"""The transitions that a training collected in its source, from the files that a run with `keep_replay` leaves."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from ..._util.errors import OffdynError
+from ...envs import padding, pairs
+from ...training.cohort import DIVERGED, TRUNCATED
+from ...training.run_folder import RunFolder
+from ...training.trainer import COHORTS
+from ..datasets import Dataset
+
+
+def kept(run: RunFolder) -> bool:
+    """Whether the run left them."""
+    return bool(_segments(run))
+
+
+def collected(run: RunFolder, steps: int) -> Dataset:
+    """The first so many, episode after episode in the order in which these began; those still open are cut there."""
+    packed, flags = _rows(run, steps)
+    schedule, spec = run.config.schedule, pairs.spec_of(run.config.task)
+    seen, acted = spec.observation_size, spec.action_size
+    wide = (padding.OBSERVATION_SIZE, padding.ACTION_SIZE) if schedule.padded else (seen, acted)
+    edges = np.cumsum([wide[0], wide[1], 1, wide[0]])
+    observation, action, reward, after, terminated = np.split(packed, edges, axis=1)
+    ended, cut, broken = terminated[:, 0] > 0, flags & TRUNCATED > 0, flags & DIVERGED > 0
+    order, cut = _by_episode(ended, cut, broken, schedule.source_env_count)
+    columns = (observation[:, :seen], action[:, :acted], reward[:, 0], after[:, :seen], ended, cut)
+    low, high = pairs.action_bounds(run.config.task)
+    card = {"action_low": low.tolist(), "action_high": high.tolist(), "time_limit": spec.time_limit}
+    return Dataset(*(column[order] for column in columns), card)
+
+
+def _by_episode(ended: np.ndarray, cut: np.ndarray, broken: np.ndarray, bodies: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in their order, without those on which the physics broke, and which are cut; bodies take turns."""
+    cut, begins = cut.copy(), np.zeros(len(cut), np.int64)
+    for body in range(bodies):
+        mine = np.arange(body, len(cut), bodies)
+        before = mine[:-1][broken[mine[1:]]]
+        cut[before] |= ~ended[before]
+        cut[mine[-1:]] |= ~ended[mine[-1:]]
+        first = np.r_[True, (ended | cut | broken)[mine[:-1]]]
+        begins[mine] = mine[np.maximum.accumulate(np.where(first, np.arange(len(mine)), 0))]
+    rows = np.flatnonzero(~broken)
+    return rows[np.lexsort((rows, begins[rows]))], cut
+
+
+def _rows(run: RunFolder, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """[steps, width] as they were stored, and their flags [steps]."""
+    lane, parts = _lane(run), list[tuple[np.ndarray, np.ndarray]]()
+    for path in _segments(run):
+        try:
+            with safe_open(path, "numpy") as file:
+                if "source" in file.keys():  # noqa: SIM118 (it is no dictionary)
+                    parts.append(tuple(file.get_slice(name)[lane] for name in ("source", "source_flags")))
+        except (OSError, SafetensorError) as error:
+            raise OffdynError(f"{path}: not readable ({error}); train anew in another folder") from None
+        if sum(len(flags) for _, flags in parts) >= steps:
+            packed, flags = (np.concatenate(some)[:steps] for some in zip(*parts, strict=True))
+            return packed, flags
+    raise OffdynError(f"{run.path}: {steps} transitions of its replay were expected, fewer are left; train anew")
+
+
+def _cohort(run: RunFolder) -> tuple[Path, list[str]]:
+    """The folder of the run's cohort, and the names of its runs by lane."""
+    for path in (run.path.parent / COHORTS).glob("*/cohort.json"):
+        runs = list(json.loads(path.read_text())["runs"])
+        if run.config.name in runs:
+            return path.parent, runs
+    raise OffdynError(f"{run.path}: no cohort of it below {run.path.parent / COHORTS}")
+
+
+def _lane(run: RunFolder) -> int:
+    return _cohort(run)[1].index(run.config.name)
+
+
+def _segments(run: RunFolder) -> list[Path]:
+    return sorted((_cohort(run)[0] / "segments").glob("rows-*.safetensors"))
