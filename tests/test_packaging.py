@@ -3,11 +3,14 @@
 import importlib
 import importlib.metadata
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from hatchling.metadata.core import CoreMetadata, ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -92,3 +95,33 @@ def test_the_console_script_imports() -> None:
     for target in PROJECT["scripts"].values():
         module, function = target.split(":")
         assert callable(getattr(importlib.import_module(module), function))
+
+
+LINK = re.compile(r"\]\(([^)]+)\)")
+
+
+def metadata(root: Path) -> CoreMetadata:
+    """What a wheel built here says of itself."""
+    return ProjectMetadata(str(root), PluginManager()).core
+
+
+def test_no_link_of_the_long_description_leads_to_a_file_beside_it() -> None:
+    said = metadata(ROOT).readme
+    assert "pip install" in said
+    assert "[Getting started]" in (ROOT / "README.md").read_text()
+    assert [link for link in LINK.findall(said) if "://" not in link] == []
+
+
+def test_where_the_address_is_known_links_are_absolute_and_the_index_shows_it(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CITATION.cff"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "offdyn").mkdir()
+    shutil.copy(ROOT / "offdyn" / "__init__.py", tmp_path / "offdyn")
+    with (tmp_path / "CITATION.cff").open("a") as citation:
+        citation.write('repository-code: "https://example.org/offdyn/"\n')
+    made = metadata(tmp_path)
+    assert made.urls["Repository"] == "https://example.org/offdyn"
+    links = LINK.findall(made.readme)
+    assert "https://example.org/offdyn/raw/main/docs/pictures/tasks.png" in links
+    assert "https://example.org/offdyn/blob/main/docs/getting-started.md" in links
+    assert all(link.startswith("https://") for link in links)
