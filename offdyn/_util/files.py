@@ -1,6 +1,8 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and what is read of them."""
 
+import errno
 import hashlib
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from .errors import OffdynError
+from .errors import OffdynError, check_format, shown
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -21,7 +23,8 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
     sha256 = hashlib.sha256()
     beside = path.with_name(path.name + ".tmp")
     try:
-        with open(beside, "wb") as file:
+        beside.unlink(missing_ok=True)
+        with open(beside, "wb", opener=_not_through_links) as file:
             for piece in pieces:
                 sha256.update(piece)
                 file.write(piece)
@@ -34,12 +37,58 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
     return sha256.hexdigest()
 
 
+def _not_through_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def content(path: Path) -> bytes:
+    """The bytes of an ordinary file: nobody waits for a pipe, or reads a device for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not an ordinary file", str(path))
+    return path.read_bytes()
+
+
 def read(path: Path) -> Any:
+    """What a YAML file says."""
     try:
-        return yaml.safe_load(path.read_text())
+        return parse_yaml(content(path), path)
     except OSError as error:
         raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
-        raise OffdynError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
-    except UnicodeDecodeError as error:
-        raise OffdynError(f"{path}: not text ({error})") from None
+
+
+def parse_yaml(text: str | bytes, where: object) -> Any:
+    """What a text in YAML says; `where` it comes from is named where it is none."""
+    try:
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise OffdynError(f"{where}: not YAML (nested too deeply)") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or a number that is none
+        raise OffdynError(f"{where}: not YAML ({' '.join(str(error).split())[:200]})") from None
+
+
+def read_json(path: Path, newest: int) -> dict[str, Any]:
+    """The object that a JSON file of a format up to `newest` holds."""
+    try:
+        return parse_json(content(path), path, newest)
+    except OSError as error:
+        raise OffdynError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def parse_json(text: bytes, where: object, newest: int | None = None) -> dict[str, Any]:
+    """As `read_json`; an object without a format where none is asked for."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise OffdynError(f"{where}: not JSON (nested too deeply)") from None
+    except ValueError as error:  # no text, no JSON, or a number of thousands of digits
+        raise OffdynError(f"{where}: not JSON ({str(error)[:200]})") from None
+    if not isinstance(found, dict):
+        raise OffdynError(f"{where}: expected names and values, found {shown(found)}")
+    if newest is not None:
+        check_format(found.get("format"), newest, where)
+    return found
+
+
+def is_plain(name: object) -> bool:
+    """Whether a name is that of a file in its own folder, and leads nowhere else."""
+    return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\\0") and len(name) < 256

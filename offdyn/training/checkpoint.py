@@ -1,9 +1,10 @@
-"""Rows on their way to the disk, kept until a file of them is written, without a copy that a training waits for."""
+"""A cohort on disk: its checkpoints, and its rows on their way there, without a copy that a training waits for."""
 
 import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,8 +17,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
-from .._util.errors import OffdynError, check_format
-from .._util.files import write_atomically, write_pieces
+from .._util.errors import OffdynError, shown
+from .._util.files import content, is_plain, parse_json, read_json, write_atomically, write_pieces
 
 _DTYPES = {"float32": "F32", "uint8": "U8"}  # as safetensors names them
 
@@ -77,6 +78,8 @@ def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
 
 FORMAT = 1
 NEWEST, PREVIOUS = "manifest.json", "manifest.previous.json"
+DOMAINS = ("source", "target")
+Ranges = dict[str, list[int]]  # of each domain its first row and the one after its last
 
 
 class Saved(NamedTuple):
@@ -92,17 +95,83 @@ class Damaged(Exception):
     """A file of a checkpoint is missing or not what was written."""
 
 
-class CohortFolder:
-    """`OUT/cohorts/<id>/`."""
+class RowsDamaged(Damaged):
+    """Files of rows are, and nothing else; their faults by file, and what rows they had."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, faults: Mapping[str, str], lost: Mapping[str, Ranges]) -> None:
+        self.faults, self.lost = faults, lost
+        super().__init__("; ".join(faults.values()))
+
+    @property
+    def count(self) -> int:
+        return sum(end - first for ranges in self.lost.values() for first, end in ranges.values())
+
+
+class Manifest(NamedTuple):
+    """What a checkpoint consists of."""
+
+    clock: int
+    step: str  # the folder of its state
+    hashes: dict[str, str]  # of every file
+    rows: dict[str, Ranges]  # by file of rows, in order
+    dropped: dict[str, Ranges]  # of files that were damaged, and that a resume was told to do without
+
+    def to_bytes(self) -> bytes:
+        said = {"format": FORMAT, "clock": self.clock, "step": self.step, "segments": list(self.rows)}
+        said |= {"sha256": self.hashes, "rows": self.rows}
+        if self.dropped:
+            said["dropped"] = self.dropped
+        return json.dumps(said | {"checksum": _checksum(said)}, indent=2).encode()
+
+    @classmethod
+    def parse(cls, text: bytes, where: Path) -> "Manifest":
+        """What `to_bytes` gave; all names lie in the cohort's folder."""
+        try:
+            said = parse_json(text, where, FORMAT)
+        except OffdynError as error:
+            if "this offdyn reads up to" in str(error):
+                raise
+            raise Damaged(f"{where} is damaged: {error}") from None
+        try:
+            if said.pop("checksum") != _checksum(said):
+                raise Damaged(f"{where} is damaged: its contents are not what was written")
+            rows = {file: _ranges(said["rows"][file]) for file in said["segments"]}
+            dropped = {file: _ranges(ranges) for file, ranges in said.get("dropped", {}).items()}
+            read = cls(said["clock"], said["step"], dict(said["sha256"]), rows, dropped)
+            named = all(re.fullmatch(r"segments/rows-\d{5,}\.safetensors", file) for file in (*rows, *dropped))
+            if not named or not re.fullmatch(r"step-\d{9,}", read.step) or not isinstance(read.clock, int):
+                raise ValueError("names of files that no training writes")
+            return read
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise Damaged(f"{where} is damaged ({shown(error)})") from None
+
+    def following(self, rows: Mapping[str, np.ndarray]) -> Ranges:
+        """Where the rows of a new file stand among all that each domain gave."""
+        known = (*self.rows.values(), *self.dropped.values())
+        starts = {domain: max((ranges[domain][1] for ranges in known), default=0) for domain in DOMAINS}
+        return {d: [start, start + (rows[d].shape[1] if d in rows else 0)] for d, start in starts.items()}
+
+    @property
+    def next_file(self) -> str:
+        """Named by what it follows: written again after a resume from an older checkpoint, it replaces itself."""
+        return f"segments/rows-{len(self.rows) + len(self.dropped):05d}.safetensors"
+
+    def with_rows(self, rows: Mapping[str, np.ndarray], sha256: str) -> "Manifest":
+        file = self.next_file
+        return self._replace(hashes=self.hashes | {file: sha256}, rows=self.rows | {file: self.following(rows)})
+
+
+NOTHING = Manifest(0, "", {}, {}, {})
+
+
+class CohortFolder:
+    """`OUT/cohorts/<id>/`; `drop_damaged`: do without rows that cannot be read any more."""
+
+    def __init__(self, path: Path, drop_damaged: bool = False) -> None:
+        self.path, self.drop_damaged = path, drop_damaged
         self._lock: int | None = None
-        self._segments: list[str] = []  # files, in order, that the next manifest names
-        self._hashes: dict[str, str] = {}
-        # By file and domain: its first row and the one after its last.
-        self._ranges: dict[str, dict[str, list[int]]] = {}
-        self._manifest: bytes | None = None  # the newest whole one, which becomes the one before
+        self._next = NOTHING  # what the next checkpoint has already: files of rows
+        self._newest: bytes | None = None  # the newest whole manifest, which becomes the one before
         self._writer = ThreadPoolExecutor(1, "offdyn-writer")
         self._writing: tuple[Future[str], Mapping[str, np.ndarray]] | None = None  # the next file, beside the training
 
@@ -112,26 +181,26 @@ class CohortFolder:
         path.mkdir(parents=True, exist_ok=True)
         folder = cls(path)
         folder.lock()
-        content = {"format": FORMAT, "keep_replay": keep_replay, "runs": dict(runs)}
-        write_atomically(path / "cohort.json", json.dumps(content, indent=2).encode())
+        about = {"format": FORMAT, "keep_replay": keep_replay, "runs": dict(runs)}
+        write_atomically(path / "cohort.json", json.dumps(about, indent=2).encode())
         return folder
 
     def runs(self) -> dict[str, str]:
         """The runs' configurations by name, in the order of their lanes."""
-        return self._about()["runs"]
-
-    def _about(self) -> dict[str, Any]:
         path = self.path / "cohort.json"
-        try:
-            read = json.loads(path.read_text())
-            check_format(read["format"], FORMAT, path)
-            return {"runs": dict(read["runs"]), "keep_replay": bool(read["keep_replay"])}
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-            raise OffdynError(f"{path}: not readable ({error})") from None
+        return checked_runs(read_json(path, FORMAT).get("runs"), path)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows are to stay when the runs are done."""
+        return read_json(self.path / "cohort.json", FORMAT).get("keep_replay") is not False
 
     def lock(self) -> None:
         """Refuse a second process in this folder; the lock goes with the process, however it ends."""
-        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        except OSError as error:
+            raise OffdynError(f"{self.path / 'lock'}: cannot be opened ({error.strerror})") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -151,61 +220,63 @@ class CohortFolder:
             os.close(self._lock)
             self._lock = None
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether one is named, whole or not."""
+        return any((self.path / name).exists() for name in (NEWEST, PREVIOUS))
+
+    @property
+    def dropped(self) -> dict[str, list[list[int]]]:
+        """Of each domain the ranges of rows that were lost with damaged files."""
+        lost = self._next.dropped.values()
+        return {d: [ranges[d] for ranges in lost if ranges[d][0] < ranges[d][1]] for d in DOMAINS}
+
     def save(
         self, clock: int, state: Mapping[str, np.ndarray], host: Mapping[str, Any], rows: Mapping[str, np.ndarray]
     ) -> None:
         """Write a checkpoint; if that fails (a full disk), all that was there before is still there."""
         self._finish_writing()
-        segments, hashes, ranges = list(self._segments), dict(self._hashes), dict(self._ranges)
+        following = self._next
         try:
             if rows:
-                # Named by what it follows: written again after a resume from an older checkpoint, it replaces itself.
-                segments.append(_segment(len(segments)))
-                hashes[segments[-1]] = self._write_segment(segments[-1], rows)
-                ranges[segments[-1]] = _next_ranges(ranges, rows)
-            name = f"step-{clock:09d}"
-            beside = self.path / (name + ".tmp")
+                following = following.with_rows(rows, self._write_rows(following.next_file, rows))
+            step = f"step-{clock:09d}"
+            beside = self.path / (step + ".tmp")
             shutil.rmtree(beside, ignore_errors=True)
             beside.mkdir()
             files = {
-                f"{name}/state.safetensors": to_bytes(dict(state)),
-                f"{name}/host.json": json.dumps(host).encode(),
+                f"{step}/state.safetensors": to_bytes(dict(state)),
+                f"{step}/host.json": json.dumps(host).encode(),
             }
-            for file, content in files.items():
-                write_atomically(beside / Path(file).name, content)
-            shutil.rmtree(self.path / name, ignore_errors=True)
-            os.replace(beside, self.path / name)
+            for file, written in files.items():
+                write_atomically(beside / Path(file).name, written)
+            shutil.rmtree(self.path / step, ignore_errors=True)
+            os.replace(beside, self.path / step)
             _sync_folder(self.path)
-            named = hashes | {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
-            said = {"format": FORMAT, "clock": clock, "step": name, "segments": segments, "sha256": named}
-            said["rows"] = ranges
-            manifest = json.dumps(said | {"checksum": _checksum(said)}, indent=2).encode()
-            if self._manifest is not None:
-                write_atomically(self.path / PREVIOUS, self._manifest)
+            named = following.hashes | {file: hashlib.sha256(written).hexdigest() for file, written in files.items()}
+            manifest = following._replace(clock=clock, step=step, hashes=named).to_bytes()
+            if self._newest is not None:
+                write_atomically(self.path / PREVIOUS, self._newest)
             write_atomically(self.path / NEWEST, manifest)
             _sync_folder(self.path)
         except OSError:
             for leftover in self.path.glob("step-*.tmp"):
                 shutil.rmtree(leftover, ignore_errors=True)
             raise
-        before = self._manifest
-        self._segments, self._hashes, self._ranges, self._manifest = segments, hashes, ranges, manifest
+        before, self._next, self._newest = self._newest, following, manifest
         self._forget_steps_other_than({json.loads(kept)["step"] for kept in (before, manifest) if kept is not None})
 
     def add_rows(self, rows: Mapping[str, np.ndarray]) -> None:
         """Begin to write these; the next checkpoint will name them. One file at a time: the disk sets the pace."""
         self._finish_writing()
-        self._writing = self._writer.submit(self._write_segment, _segment(len(self._segments)), rows), rows
+        self._writing = self._writer.submit(self._write_rows, self._next.next_file, rows), rows
 
     def _finish_writing(self) -> None:
         if self._writing is not None:
             (written, rows), self._writing = self._writing, None
-            sha256, file = written.result(), _segment(len(self._segments))
-            self._ranges[file] = _next_ranges(self._ranges, rows)
-            self._hashes[file] = sha256
-            self._segments.append(file)
+            self._next = self._next.with_rows(rows, written.result())
 
-    def _write_segment(self, file: str, rows: Mapping[str, np.ndarray]) -> str:
+    def _write_rows(self, file: str, rows: Mapping[str, np.ndarray]) -> str:
         path = self.path / file
         path.parent.mkdir(exist_ok=True)
         sha256 = write_pieces(path, pieces(rows))
@@ -219,89 +290,135 @@ class CohortFolder:
 
     def load(self) -> tuple[Saved | None, list[str]]:
         """The newest checkpoint that is whole (None: there never was one), and what is wrong with newer ones."""
-        complaints: list[str] = []
-        found = [name for name in (NEWEST, PREVIOUS) if (self.path / name).exists()]
-        if found == [PREVIOUS]:
-            complaints.append(f"{self.path / NEWEST} is missing")
-        for name in found:
+        told: list[str] = []
+        partly: list[tuple[Path, RowsDamaged]] = []
+        found = [self.path / name for name in (NEWEST, PREVIOUS) if (self.path / name).exists()]
+        if found == [self.path / PREVIOUS]:
+            told.append(f"{self.path / NEWEST} is missing")
+        for path in found:
             try:
-                return self._load(self.path / name), complaints
+                return self._load(path), [f"{fault}; using the checkpoint before it" for fault in told]
+            except RowsDamaged as error:
+                partly.append((path, error))
+                told.append(str(error))
             except Damaged as error:
-                complaints.append(str(error))
-        if found:
-            raise OffdynError(f"no whole checkpoint is left: {'; '.join(complaints)}")
-        return None, complaints
+                told.append(str(error))
+        if partly:
+            path, damage = min(partly, key=lambda each: each[1].count)
+            if not self.drop_damaged:
+                raise OffdynError(self._refusal(damage))
+            return self._load(path, damage), [f"{fault}; going on without" for fault in _in_words(damage)]
+        if found or len([step for step in self.path.glob("step-*") if step.suffix != ".tmp"]) > 1:
+            said = "; ".join(told) or f"{self.path / NEWEST} is missing"
+            raise OffdynError(
+                f"no whole checkpoint is left: {said}; put the files back, or start anew in another --out"
+            )
+        return None, told
 
-    def _load(self, manifest_path: Path) -> Saved:
+    def _refusal(self, damage: RowsDamaged) -> str:
+        out = self.path.parent.parent
+        return (
+            f"{'; '.join(_in_words(damage))}. Put back what was written, or go on without those transitions: "
+            f"`offdyn resume {out} --drop-damaged`"
+        )
+
+    def _load(self, path: Path, damage: RowsDamaged | None = None) -> Saved:
+        """A checkpoint without the rows of this damage, whose files are set aside."""
         try:
-            content = manifest_path.read_bytes()
-            manifest = json.loads(content)
-            check_format(manifest["format"], FORMAT, manifest_path)
-            if manifest.pop("checksum") != _checksum(manifest):
-                raise Damaged(f"{manifest_path} is damaged: its contents are not what was written")
-            hashes, step = manifest["sha256"], manifest["step"]
-            state = self._read(f"{step}/state.safetensors", hashes)
-            host = json.loads(self._bytes(f"{step}/host.json", hashes))
-            segments = [self._read(file, hashes) for file in manifest["segments"]]
-            ranges = manifest["rows"]
-        except (OSError, json.JSONDecodeError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-            raise Damaged(f"{manifest_path} is damaged ({error})") from None
-        self._manifest = content
-        self._segments = list(manifest["segments"])
-        self._hashes = {file: hashes[file] for file in self._segments}
-        self._ranges = ranges
-        return Saved(manifest["clock"], state, host, segments)
+            text = content(path)
+        except OSError as error:
+            raise Damaged(f"{path} is damaged ({error})") from None
+        manifest = Manifest.parse(text, path)
+        state = self._read(f"{manifest.step}/state.safetensors", manifest.hashes)
+        host = self._host(f"{manifest.step}/host.json", manifest.hashes)
+        lost = {} if damage is None else damage.lost
+        segments, faults = [], {}
+        for file in manifest.rows:
+            if file not in lost:
+                try:
+                    segments.append(self._read(file, manifest.hashes))
+                except Damaged as error:
+                    faults[file] = str(error)
+        if faults:
+            raise RowsDamaged(faults, {file: manifest.rows[file] for file in faults})
+        self._newest = text
+        rows = {file: ranges for file, ranges in manifest.rows.items() if file not in lost}
+        hashes = {file: manifest.hashes[file] for file in rows}
+        self._next = Manifest(manifest.clock, manifest.step, hashes, rows, manifest.dropped | dict(lost))
+        for file in lost:
+            with suppress(FileNotFoundError):
+                os.replace(self.path / file, (self.path / file).with_name(f"damaged-{Path(file).name}"))
+        return Saved(manifest.clock, state, host, segments)
+
+    def _host(self, file: str, hashes: Mapping[str, str]) -> dict[str, Any]:
+        try:
+            return parse_json(self._bytes(file, hashes), self.path / file)
+        except OffdynError as error:
+            raise Damaged(f"{self.path / file} is damaged: {error}") from None
 
     def _bytes(self, file: str, hashes: Mapping[str, str]) -> bytes:
         path = self.path / file
         try:
-            content = path.read_bytes()
-        except OSError:
+            read = content(path)
+        except FileNotFoundError:
             raise Damaged(f"{path} is missing") from None
-        if hashlib.sha256(content).hexdigest() != hashes[file]:
+        except OSError as error:
+            raise Damaged(f"{path} is damaged ({error.strerror})") from None
+        if hashlib.sha256(read).hexdigest() != hashes.get(file):
             raise Damaged(f"{path} is damaged: its contents are not what was written")
-        return content
+        return read
 
     def _read(self, file: str, hashes: Mapping[str, str]) -> dict[str, np.ndarray]:
         try:
             return from_bytes(self._bytes(file, hashes))
-        except SafetensorError as error:
+        except (SafetensorError, ValueError, KeyError) as error:
             raise Damaged(f"{self.path / file} is damaged ({error})") from None
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether rows are to stay when the runs are done."""
-        return bool(self._about()["keep_replay"])
 
     def keep_rows(self, rows: Mapping[str, np.ndarray]) -> None:
         """Those since the last checkpoint."""
         self._finish_writing()
         if rows:
-            self._write_segment(_segment(len(self._segments)), rows)
+            self._write_rows(self._next.next_file, rows)
 
     def finish(self) -> None:
         """The runs are done: their checkpoints, and their rows unless asked for, go."""
         self._finish_writing()
+        keeps_rows = self.keeps_rows
         for step in self.path.glob("step-*"):
             shutil.rmtree(step, ignore_errors=True)
         for manifest in (NEWEST, PREVIOUS):
             (self.path / manifest).unlink(missing_ok=True)
-        if not self.keeps_rows:
+        if not keeps_rows:
             shutil.rmtree(self.path / "segments", ignore_errors=True)
         self.unlock()
 
 
-def _segment(number: int) -> str:
-    return f"segments/rows-{number:05d}.safetensors"
+def checked_runs(runs: Any, where: Path) -> dict[str, str]:
+    """The configurations of one or more runs by name, each name that of a folder in OUT."""
+    if not isinstance(runs, dict) or not runs or not all(isinstance(text, str) for text in runs.values()):
+        raise OffdynError(f"{where}: expected the configurations of its runs by name, found {shown(runs)}")
+    for name in runs:
+        if not is_plain(name) or name == "cohorts":
+            raise OffdynError(f"{where}: names a run {shown(name)}, which is not the name of a folder beside cohorts/")
+    return runs
 
 
-def _next_ranges(ranges: Mapping[str, dict[str, list[int]]], rows: Mapping[str, np.ndarray]) -> dict[str, list[int]]:
-    """Where the rows of a new segment stand among all that each domain gave."""
-    following = {}
-    for domain in ("source", "target"):
-        start = max((found[domain][1] for found in ranges.values()), default=0)
-        following[domain] = [start, start + (rows[domain].shape[1] if domain in rows else 0)]
-    return following
+def _ranges(said: Mapping[str, Any]) -> Ranges:
+    ranges = {domain: list(said[domain]) for domain in DOMAINS}
+    whole = all(type(end) is int for ends in ranges.values() for end in ends)
+    if not whole or not all(len(ends) == 2 and 0 <= ends[0] <= ends[1] for ends in ranges.values()):
+        raise ValueError("ranges of rows that are none")
+    return ranges
+
+
+def _in_words(damage: RowsDamaged) -> list[str]:
+    """Each file's fault, and which transitions went with it; the first of a domain is number 0."""
+    said = []
+    for file, fault in damage.faults.items():
+        ranges = {d: ends for d, ends in damage.lost[file].items() if ends[0] < ends[1]}
+        lost = " and ".join(f"{domain} transitions {first} to {end - 1}" for domain, (first, end) in ranges.items())
+        said.append(f"{fault}; with it, {lost or 'no transitions'} of each run are lost")
+    return said
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

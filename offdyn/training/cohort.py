@@ -126,6 +126,7 @@ class Cohort:
         every_lane = np.arange(self.lanes_count)
         self.lane_of = np.concatenate((np.repeat(every_lane, self.bodies), every_lane))  # of each body
         self.clock = self.source_rows = self.target_rows = self.updates = 0
+        self.lost = {"source": 0, "target": 0}  # of the rows those that no replay has: their file was damaged
         self._chosen: Any = None  # the next tick's actions, where the device is at them already
         self.learned_at: int | None = None  # the clock of the newest updates: a tick that failed learns only once
         self.playing = False  # in the middle of a target episode with a frozen policy
@@ -176,10 +177,10 @@ class Cohort:
     @property
     def may_learn(self) -> bool:
         enough = self.plan.learning_starts
-        source_ready = not self.bodies or self.source_rows >= enough
+        source_ready = not self.bodies or self._stored("source") >= enough
         # Rows of a whole episode count one by one, as those of single steps do: the updates are as many.
         due = -(-self.clock // self.plan.source_steps_per_target_step)
-        return source_ready and (not self.plan.acts_in_target or min(self.target_rows, due) >= enough)
+        return source_ready and (not self.plan.acts_in_target or min(self._stored("target"), due) >= enough)
 
     @property
     def plays_next(self) -> bool:
@@ -192,11 +193,15 @@ class Cohort:
         """Of the rows that are not on disk yet."""
         return sum(rows.nbytes for rows in self.new_rows.values())
 
+    def _stored(self, role: str) -> int:
+        """Rows that a domain's replay was given, those that were overwritten counted, too."""
+        return (self.source_rows if role == "source" else self.target_rows) - self.lost[role]
+
     def _sizes(self) -> tuple[np.int32, np.int32]:
         """Rows of the source and of the target replay that are filled."""
         source, target = capacities(self.plan)
-        source_rows = min(self.source_rows, source) if self.source_data is None else len(self.source_data.rows)
-        return np.int32(source_rows), np.int32(min(self.target_rows, target))
+        source_rows = min(self._stored("source"), source) if self.source_data is None else len(self.source_data.rows)
+        return np.int32(source_rows), np.int32(min(self._stored("target"), target))
 
     def tick(self) -> None:
         """Act, learn beside the physics, store."""
@@ -291,12 +296,12 @@ class Cohort:
         width = packed.shape[1]
         if split:
             new = packed[:split].reshape(self.lanes_count, self.bodies, width)
-            self._put("source", new, self.source_rows % source_capacity)
+            self._put("source", new, self._stored("source") % source_capacity)
             self.new_rows["source"].append(new, flags[:split].reshape(self.lanes_count, self.bodies))
             self.source_rows += self.bodies
         if with_target:
             new = packed[split:].reshape(self.lanes_count, 1, width)
-            self._put("target", new, self.target_rows % target_capacity)
+            self._put("target", new, self._stored("target") % target_capacity)
             self.new_rows["target"].append(new, flags[split:].reshape(self.lanes_count, 1))
             self.target_rows += 1
 
@@ -306,8 +311,9 @@ class Cohort:
         self.learner.store(role, new, position)
 
     def diagnose(self, held_out: tuple[np.ndarray, np.ndarray] | None) -> dict[str, np.ndarray]:
-        """Each diagnostic [lanes]; empty before there are target rows, where there will be any."""
-        if self.plan.acts_in_target and self.target_rows == 0:
+        """Each diagnostic [lanes]; empty before there are rows of each domain that gives any."""
+        nothing_yet = self.bodies and not self._stored("source")
+        if nothing_yet or (self.plan.acts_in_target and not self._stored("target")):
             return {}
-        sizes = self._sizes()[0], np.int32(self.target_rows)
+        sizes = self._sizes()[0], np.int32(self._stored("target"))
         return self.learner.diagnose(sizes, self.updates, held_out)

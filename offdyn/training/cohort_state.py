@@ -115,7 +115,10 @@ def save(cohort: Cohort) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 def load(
     cohort: Cohort, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]
 ) -> None:
-    """Go on exactly where `save` was called; in custom environments, with new episodes."""
+    """Go on exactly where `save` was called; in custom environments, with new episodes.
+
+    Replays are filled from the rows that are left, one after the other, whatever was lost between them.
+    """
     if cohort.source_data is not None and host["source_data"] != cohort.source_data.sha256:
         raise OffdynError(
             f"{cohort.plan.source_data}: not the dataset this training began with (sha256 "
@@ -145,6 +148,10 @@ def load(
                 new = segment[name]
                 ring[:, (position + np.arange(new.shape[1])) % capacity] = new
                 position += new.shape[1]
+        given = cohort.source_rows if name == "source" else cohort.target_rows
+        if position > given:
+            raise ValueError(f"{position} {name} transitions, where {given} were made")
+        cohort.lost[name] = given - position
         rings.append(cohort.learner.devices.deal(ring))
     cohort.learner.experience = Experience(*rings)
     if cohort.source_data is not None:

@@ -20,6 +20,7 @@ def write(
     wall: float,
     started_from: Mapping[int, Mapping[str, Any]],
     evaluation_steps: np.ndarray,
+    dropped: Mapping[str, Sequence[Sequence[int]]],
 ) -> None:
     """Into every run's folder; a run that failed is failed, whatever the state of the others."""
     about = surroundings(threads) | {"written_at": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -43,6 +44,8 @@ def write(
             about_run["start_from"] = dict(started_from[lane])
         if cohort.source_data is not None:
             about_run["source_data"] = cohort.source_data.about
+        if any(dropped.values()):
+            about_run["dropped_transitions"] = dict(dropped)  # each domain's ranges: first, and one after the last
         if failure:
             about_run["failure"] = {"quantity": failure[0], "step": failure[1]}
         folder.write_json("provenance.json", about | about_run)

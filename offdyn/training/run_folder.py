@@ -2,27 +2,32 @@
 
 import contextlib
 import csv
+import io
+import itertools
 import json
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from safetensors.numpy import save as to_bytes
 
 from .. import __version__
 from .._util.cores import every, taken
-from .._util.errors import OffdynError, check_format
-from .._util.files import write_atomically
+from .._util.errors import OffdynError, shown
+from .._util.files import content, read_json, write_atomically
 from ..envs import pairs
 from .config import RunConfig, from_yaml, to_yaml
 from .schedule import todays_column
 
-FORMAT = 1  # of provenance.json
+FORMAT = 1  # of provenance.json and final.json
+RECORDED = ("curve.csv", "metrics.jsonl")  # files that grow while a run trains
+STATES = ("unknown", "running", "stopped", "failed", "finished")
 FLUSH_SECONDS = 20.0  # after which TensorBoard sees what is new
 PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
 
@@ -32,6 +37,7 @@ class RunFolder:
 
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
+        self.record = {name: bytearray() for name in RECORDED}  # what this training has them hold
         self._events: Any = None
         self._flushed = 0.0
         self._wandb: Any = None
@@ -46,7 +52,12 @@ class RunFolder:
         path = out / config.name
         if path.exists():
             raise exists_already(path, out)
-        path.mkdir(parents=True)
+        return cls.begin(path, config)
+
+    @classmethod
+    def begin(cls, path: Path, config: RunConfig) -> "RunFolder":
+        """A folder of which nothing but its configuration is there yet, or not even that."""
+        path.mkdir(parents=True, exist_ok=True)
         write_atomically(path / "config.yaml", to_yaml(config).encode())
         return cls(path, config)
 
@@ -54,31 +65,41 @@ class RunFolder:
     def open(cls, path: Path) -> "RunFolder":
         """A folder that exists."""
         try:
-            text = (path / "config.yaml").read_text()
+            text = content(path / "config.yaml")
         except (FileNotFoundError, NotADirectoryError):
             raise OffdynError(f"{path}: not a run's folder (it has no config.yaml)") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise OffdynError(f"{path / 'config.yaml'}: cannot be read ({error})") from None
+        except OSError as error:
+            raise OffdynError(f"{path / 'config.yaml'}: cannot be read ({error.strerror})") from None
         return cls(path, from_yaml(text, path / "config.yaml"))
 
-    @classmethod
-    def restore(cls, path: Path, config: str) -> "RunFolder":
-        """The folder of a run that was begun, made again where a kill came before it was."""
-        if not (path / "config.yaml").exists():
-            path.mkdir(parents=True, exist_ok=True)
-            write_atomically(path / "config.yaml", config.encode())
-        return cls.open(path)
+    def restore(self, text: str) -> None:
+        """See that config.yaml says what this run was begun with: written where it is missing, else compared."""
+        path = self.path / "config.yaml"
+        if not path.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text.encode())
+            return
+        back = f"put it back, or delete {path} and `offdyn resume` writes it as it was"
+        try:
+            found = RunFolder.open(self.path).config
+        except OffdynError as error:
+            raise OffdynError(f"{error}; {back}") from None
+        if changes := _changes(self.config, found):
+            raise OffdynError(
+                f"{path} was changed since this training began: {changes}. To train on, {back}; to train with other "
+                "settings, start anew with another --out"
+            )
 
     def append_curve(self, line: Mapping[str, Any]) -> None:
         """One line per evaluation; the columns are fixed by the first one."""
-        with open(self.path / "curve.csv", "a+", newline="") as file:
-            file.seek(0)
-            columns = next(csv.reader(file), None)
-            writer = csv.writer(file, lineterminator="\n")
-            if columns is None:
-                columns = list(line)
-                writer.writerow(columns)
-            writer.writerow([_cell(line.get(todays_column(name))) for name in columns])
+        written = io.StringIO()
+        writer = csv.writer(written, lineterminator="\n")
+        columns = next(csv.reader([self.record["curve.csv"].partition(b"\n")[0].decode()]), None)
+        if not columns:
+            columns = list(line)
+            writer.writerow(columns)
+        writer.writerow([_cell(line.get(todays_column(name))) for name in columns])
+        self._append("curve.csv", written.getvalue())
         if self._wandb is not None:
             self._wandb.log("curve", line)
 
@@ -87,9 +108,10 @@ class RunFolder:
         path = self.path / "curve.csv"
         if not path.exists():
             return []
-        with open(path, newline="") as file:
-            lines = [{todays_column(name): cell for name, cell in line.items()} for line in csv.DictReader(file)]
-        return [{name: float(cell) if cell else float("nan") for name, cell in line.items()} for line in lines]
+        try:
+            return _read_curve(content(path))
+        except (OSError, ValueError, TypeError, AttributeError, csv.Error) as error:
+            raise OffdynError(f"{path}: not a curve ({shown(error)})") from None
 
     def summary(self, final_returns: np.ndarray) -> dict[str, Any]:
         """What a table needs of a finished run; never its best checkpoint."""
@@ -117,8 +139,7 @@ class RunFolder:
 
     def append_metrics(self, clock: int, metrics: Mapping[str, float | None]) -> None:
         """One line of JSON, and the same numbers as TensorBoard events."""
-        with open(self.path / "metrics.jsonl", "a") as file:
-            file.write(json.dumps({"source_steps": clock, **metrics}) + "\n")
+        self._append("metrics.jsonl", json.dumps({"source_steps": clock, **metrics}) + "\n")
         self._write_events(clock, metrics)
         if self._wandb is not None:
             self._wandb.log("metrics", {"source_steps": clock, **metrics})
@@ -143,36 +164,65 @@ class RunFolder:
             self._events.flush()
             self._flushed = time.monotonic()
 
-    def flush(self) -> dict[str, int]:
-        """Everything appended so far is on the disk; how long each file is."""
+    def _append(self, name: str, text: str) -> None:
+        with open(self.path / name, "ab") as file:
+            file.write(text.encode())
+        self.record[name] += text.encode()
+
+    def flush(self) -> None:
+        """Everything appended so far is on the disk."""
         if self._events is not None:
             self._events.flush()
-        lengths = {}
-        for name in ("curve.csv", "metrics.jsonl"):
-            path = self.path / name
-            if path.exists():
-                with open(path, "rb+") as file:
+        for name in RECORDED:
+            if (self.path / name).exists():
+                with open(self.path / name, "rb+") as file:
                     os.fsync(file.fileno())
-                lengths[name] = path.stat().st_size
-        return lengths
 
-    def cut_back(self, lengths: Mapping[str, int]) -> None:
-        """Forget what was appended after a checkpoint; the event files are written again from what is left."""
-        for name in ("curve.csv", "metrics.jsonl"):
-            path, length = self.path / name, lengths.get(name, 0)
-            if not path.exists() and length == 0:
-                continue
-            if not path.exists() or path.stat().st_size < length:
-                raise OffdynError(f"{path}: shorter than its checkpoint says ({length} bytes); it was changed by hand")
-            with open(path, "rb+") as file:
-                file.truncate(length)
+    def put_back(self, record: Mapping[str, bytes]) -> list[str]:
+        """Curve and metrics as a checkpoint has them, and event files of these; what was amiss, in words."""
+        self.record = {name: bytearray(record.get(name, b"")) for name in RECORDED}
+        said = self.mend()
         self.close()
         for event_file in (self.path / "tensorboard").glob("events.*"):
             event_file.unlink()
-        metrics = self.path / "metrics.jsonl"
-        for line in metrics.read_text().splitlines() if metrics.exists() else []:
-            numbers = json.loads(line)
-            self._write_events(numbers.pop("source_steps"), numbers)
+        for clock, metrics in _read_metrics(self.record["metrics.jsonl"]):
+            self._write_events(clock, metrics)
+        return said
+
+    def mend(self) -> list[str]:
+        """Have curve and metrics on the disk as they were recorded; what is not is kept under another name."""
+        said = []
+        for name, recorded in self.record.items():
+            path, wanted = self.path / name, bytes(recorded)
+            fault = _fault(path, wanted)
+            if fault is None:
+                if path.exists():
+                    os.truncate(path, len(wanted))
+                continue
+            kept = ""
+            if path.exists() or path.is_symlink():
+                aside = _free_name(path)
+                os.replace(path, aside)
+                kept = f" and kept as {aside.name}"
+            write_atomically(path, wanted)
+            said.append(f"{path} was {fault}{kept}; it is written again as its checkpoint has it")
+        return said
+
+    def recorded_until(self, lengths: Mapping[str, int]) -> tuple[dict[str, bytes], list[str]]:
+        """What is left of curve and metrics, for a checkpoint that knows only how long they were; what is not."""
+        record, said = {}, []
+        for name in RECORDED:
+            path, length = self.path / name, lengths.get(name, 0)
+            try:
+                text = content(path)[:length]
+                whole = text[: text.rfind(b"\n") + 1]
+                _READERS[name](whole)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error):
+                whole = b""
+            if len(whole) < length:
+                said.append(f"{path}: {length - len(whole)} bytes are lost, of which its older checkpoint has no copy")
+            record[name] = whole
+        return record, said
 
     def write_policy(self, arrays: Mapping[str, np.ndarray], steps: Sequence[str], name: str = "policy") -> None:
         spec = pairs.spec_of(self.config.task)
@@ -197,23 +247,36 @@ class RunFolder:
 
     def __repr__(self) -> str:
         try:
-            final = json.loads((self.path / "final.json").read_text())
-            done = f", target return {final['final_mean']:.1f} +- {final['final_std']:.1f}"
-        except (OSError, ValueError, KeyError, TypeError):
-            done = ""
+            final = self.final
+        except OffdynError:
+            final = None
+        done = "" if final is None else f", target return {final['final_mean']:.1f} +- {final['final_std']:.1f}"
         return f"RunFolder({str(self.path)!r}, {self.state}{done})"
+
+    @property
+    def final(self) -> dict[str, Any] | None:
+        """The result, where there is one."""
+        path = self.path / "final.json"
+        if not path.exists():
+            return None
+        read = read_json(path, FORMAT)
+        numbers = [read.get("final_mean"), read.get("final_std")]
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise OffdynError(f"{path}: expected the mean and deviation of the final returns, found {shown(numbers)}")
+        return read
 
     @property
     def provenance(self) -> dict[str, Any]:
         path = self.path / "provenance.json"
-        try:
-            read = json.loads(path.read_text())
-            check_format(read["format"], FORMAT, path)
-            return {"state": "unknown"} | read
-        except FileNotFoundError:
+        if not path.exists():
             return {"state": "unknown"}
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise OffdynError(f"{path}: not readable ({error})") from None
+        read = {"state": "unknown"} | read_json(path, FORMAT)
+        failure = read.get("failure")
+        if read["state"] not in STATES:
+            raise OffdynError(f"{path}: no state {shown(read['state'])} (known: {', '.join(STATES)})")
+        if read["state"] == "failed" and not (isinstance(failure, dict) and {"quantity", "step"} <= failure.keys()):
+            raise OffdynError(f"{path}: says that the run failed, and not of what: {shown(failure)}")
+        return read
 
     @property
     def started(self) -> bool:
@@ -239,6 +302,49 @@ def exists_already(path: Path, out: Path) -> OffdynError:
     return OffdynError(
         f"{path} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
     )
+
+
+def _changes(was: RunConfig, now: RunConfig) -> str:
+    """Which settings differ, with both values."""
+    one, other = (yaml.safe_load(to_yaml(config)) for config in (was, now))
+    one, other = ({**said.pop("settings"), **said} for said in (one, other))
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    said = [f"{name} is {shown(other.get(name))}, was {shown(one.get(name))}" for name in names]
+    return "; ".join(said[:5]) + (f"; and {len(said) - 5} more" if len(said) > 5 else "")
+
+
+def _fault(path: Path, wanted: bytes) -> str | None:
+    """Why a file does not begin with this."""
+    if path.is_symlink():
+        return "made a link"
+    try:
+        found = content(path)
+    except FileNotFoundError:
+        return "missing" if wanted else None
+    except OSError as error:
+        return f"not readable ({error.strerror})"
+    if found.startswith(wanted):
+        return None
+    return "shortened" if wanted.startswith(found) else "changed"
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.stem}.damaged-{number}{path.suffix}") for number in itertools.count(1))
+    return next(name for name in names if not name.exists() and not name.is_symlink())
+
+
+def _read_curve(text: bytes) -> list[dict[str, float]]:
+    lines = csv.DictReader(io.StringIO(text.decode(), newline=""))
+    named = [{todays_column(name): cell for name, cell in line.items()} for line in lines]
+    return [{name: float(cell) if cell else float("nan") for name, cell in line.items()} for line in named]
+
+
+def _read_metrics(text: bytes) -> list[tuple[int, dict[str, float | None]]]:
+    lines = [json.loads(line) for line in text.decode().splitlines()]
+    return [(line.pop("source_steps"), line) for line in lines]
+
+
+_READERS: dict[str, Callable[[bytes], Any]] = {"curve.csv": _read_curve, "metrics.jsonl": _read_metrics}
 
 
 def _cell(value: Any) -> str:

@@ -26,6 +26,9 @@ SHAPING = (  # must agree
 )
 
 
+FAILED = "run it continues from"  # the quantity, where that run broke
+
+
 class Start(NamedTuple):
     """The networks a run begins with."""
 

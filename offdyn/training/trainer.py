@@ -1,8 +1,6 @@
 """One cohort from where it is to its end: when it is measured and saved, and what stops it."""
 
 import contextlib
-import hashlib
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from .._util.cores import default_threads
 from .._util.errors import OffdynError
 from ..envs.custom import EnvironmentFailed
-from . import cohort_state, custom_target, hardware, provenance, source_data, start_from, wandb
+from . import cohort_state, creation, custom_target, hardware, provenance, source_data, start_from, wandb
 from .callbacks import CallbackFailed, Callbacks
-from .checkpoint import CohortFolder
+from .checkpoint import CohortFolder, Saved
 from .cohort import Cohort
-from .config import RunConfig, group, methods_of, to_yaml
+from .config import RunConfig, from_yaml, group, methods_of
+from .creation import COHORTS, cohort_folder
 from .hardware import check_memory, keep_programs
 from .metrics import Measurements, write_policy
 from .progress import Progress, Quiet
-from .run_folder import RunFolder, exists_already
+from .run_folder import RECORDED, RunFolder
 
 ROWS_FILE = 64 * 2**20  # bytes of new rows that do not wait for a checkpoint: it would stop the training for as long
 LAST_TRAINING_EPISODES = 10  # that stand for the final policy where no fresh ones are played
@@ -166,30 +166,62 @@ class Trainer:
         host |= counts | {
             "wall": self.wall,
             "started_from": [[lane, about] for lane, about in self.started_from.items()],
-            "files": [folder.flush() for folder in self.folders],
         }
+        for folder in self.folders:
+            folder.flush()
         self._write_policies()
-        self.disk.save(self.cohort.clock, state | measured, host, cohort_state.take_rows(self.cohort))
+        state |= measured | self._records()
+        self.disk.save(self.cohort.clock, state, host, cohort_state.take_rows(self.cohort))
         self.progress.say(f"checkpoint at step {self.cohort.clock}", detail=True)
 
     def _load(self) -> None:
-        saved, complaints = self.disk.load()
-        for complaint in complaints:
-            self.progress.say(f"{complaint}; using the checkpoint before it")
+        saved, told = self.disk.load()
+        for text in told:
+            self.progress.say(text)
         if saved is None:
             self._start_lanes()
             if any(folder.started for folder in self.folders):
                 self.progress.say("no checkpoint was written yet: starting from the beginning")
             for folder in self.folders:
-                folder.cut_back({})
+                folder.put_back({})
             return
+        try:
+            self._continue(saved)
+        except OffdynError:
+            raise
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            raise OffdynError(
+                f"{self.disk.path}: its checkpoint at step {saved.clock} is not one of this training ({error!r}): it "
+                "was changed by hand, or saved by another version"
+            ) from error
+        self.progress.say(f"resumed at step {saved.clock}")
+
+    def _continue(self, saved: Saved) -> None:
+        """Go on from this checkpoint."""
+        clock, plan = saved.clock, self.plan
+        if saved.host["clock"] != clock or not 0 <= clock <= plan.length or clock % plan.tick:
+            raise ValueError(f"step {saved.host['clock']} of {plan.length}")
         cohort_state.load(self.cohort, saved.state, saved.host, saved.segments)
         self.measured.load(saved.state, saved.host)
-        self.wall_before = saved.host["wall"]
+        self.wall_before = float(saved.host["wall"])
         self.started_from = {lane: about for lane, about in saved.host.get("started_from", [])}
-        for folder, lengths in zip(self.folders, saved.host["files"], strict=True):
-            folder.cut_back(lengths)
-        self.progress.say(f"resumed at step {saved.clock}")
+        for lane, folder in enumerate(self.folders):
+            for text in self._put_back(folder, lane, saved):
+                self.progress.say(text)
+
+    def _records(self) -> dict[str, np.ndarray]:
+        """Curves and metrics as the runs' files have them, for the checkpoint."""
+        kept = {f"files/{lane}/{name}": folder.record[name] for lane, folder in enumerate(self.folders)
+                for name in RECORDED}  # fmt: skip
+        return {name: np.frombuffer(bytes(text), np.uint8) for name, text in kept.items() if text}
+
+    def _put_back(self, folder: RunFolder, lane: int, saved: Saved) -> list[str]:
+        """A run's curve and metrics as they were then; what was amiss, in words."""
+        if "files" in saved.host:  # a checkpoint of older versions
+            record, lost = folder.recorded_until(saved.host["files"][lane])
+            return lost + folder.put_back(record)
+        found = {name: saved.state.get(f"files/{lane}/{name}") for name in RECORDED}
+        return folder.put_back({name: text.tobytes() for name, text in found.items() if text is not None})
 
     def _start_lanes(self) -> None:
         """Lanes that continue from an earlier run take its networks; where that run failed, so do they."""
@@ -197,7 +229,7 @@ class Trainer:
         for lane, folder in enumerate(self.folders):
             out = folder.path.parent
             if start_from.failed(folder.config, out):
-                self.cohort.failures[lane] = ("run it continues from", 0)
+                self.cohort.failures[lane] = (start_from.FAILED, 0)
             elif (start := start_from.load(folder.config, out)) is not None:
                 begun[lane] = start.arrays
                 self.started_from[lane] = dict(start.about)
@@ -215,6 +247,8 @@ class Trainer:
             final = self.measured.evaluate_final()
         self._write_policies()
         for folder in self.folders:
+            for text in folder.mend():
+                self.progress.say(text)
             folder.flush()
         for lane in np.flatnonzero(cohort.alive):
             folder = self.folders[lane]
@@ -246,11 +280,12 @@ class Trainer:
             wall=self.wall,
             started_from=self.started_from,
             evaluation_steps=self.measured.evaluation_steps,
+            dropped=self.disk.dropped,
         )
 
 
 __all__ = ["Stop", "Stopped", "complete", "resume", "start"]
-COHORTS = "cohorts"  # below OUT
+ENDED = ("finished", "failed")  # states of a run that nothing is left to do for
 
 
 def start(
@@ -264,7 +299,7 @@ def start(
     callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
     """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
-    trainers = _create_folders(checked(runs, out, progress or Quiet()), out, keep_replay)
+    trainers = creation.create(checked(runs, out, progress or Quiet()), out, keep_replay)
     return _train_all(trainers, threads, progress or Quiet(), stop or Stop(), callbacks)
 
 
@@ -275,9 +310,7 @@ def checked(runs: Sequence[RunConfig], out: Path, progress: Progress) -> list[li
     custom_target.check(runs)
     wandb.check(runs)
     cohorts = group(_left_to_do(runs, out))
-    taken = [path for path in _folders(cohorts, out) if path.exists()]
-    if taken:
-        raise exists_already(taken[0], out)
+    creation.check_new(cohorts, out)
     for members in cohorts:
         check_memory(members)
     return cohorts
@@ -289,7 +322,7 @@ def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
     left = []
     for run in runs:
         folder = out / run.name
-        if run.name in needed and folder.exists():
+        if run.name in needed and (folder / "config.yaml").exists():
             earlier = RunFolder.open(folder)
             if not run.computes_as(earlier.config):
                 raise OffdynError(f"{folder} was trained with other settings than now asked for: choose another --out")
@@ -299,48 +332,31 @@ def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
     return left
 
 
-def _create_folders(
-    cohorts: list[list[RunConfig]], out: Path, keep_replay: bool
-) -> list[tuple[list[RunFolder], CohortFolder]]:
-    """The cohorts' folders first: they hold the runs' configurations, so that a kill in between loses no run."""
-    disks: list[CohortFolder] = []
-    try:
-        for members in cohorts:
-            configs = {run.name: to_yaml(run) for run in members}
-            disks.append(CohortFolder.create(_cohort_folder(members, out), configs, keep_replay))
-        folders = [[RunFolder.create(out, run) for run in members] for members in cohorts]
-    except OSError as error:
-        for disk in disks:
-            disk.unlock()
-        for path in _folders(cohorts, out):
-            shutil.rmtree(path, ignore_errors=True)
-        raise OffdynError(f"{out}: cannot be written to ({error}); nothing was started") from None
-    return list(zip(folders, disks, strict=True))
-
-
-def _cohort_folder(members: list[RunConfig], out: Path) -> Path:
-    return out / COHORTS / hashlib.sha256("\n".join(run.name for run in members).encode()).hexdigest()[:12]
-
-
-def _folders(cohorts: list[list[RunConfig]], out: Path) -> list[Path]:
-    """All that these cohorts will make."""
-    runs = [out / run.name for members in cohorts for run in members]
-    return [*runs, *(_cohort_folder(members, out) for members in cohorts)]
-
-
 def resume(
     out: Path,
     *,
+    drop_damaged: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
     callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
-    """Continue every unfinished cohort of a folder where its last checkpoint was."""
-    found = sorted((out / COHORTS).glob("*/cohort.json"))
+    """Continue every unfinished cohort of a folder where its last checkpoint was.
+
+    `drop_damaged`: without transitions whose file is damaged in every checkpoint.
+    """
+    creation.complete(out)
+    progress = progress or Quiet()
+    found = sorted(path for path in (out / COHORTS).glob("*") if _holds_training(path))
     if not found:
         raise OffdynError(f"{out}: nothing to resume there (no {COHORTS}/*/cohort.json); name the --out of a training")
-    return _train_all(_unfinished(found, out), threads, progress or Quiet(), stop or Stop(), callbacks)
+    unfinished = _unfinished([CohortFolder(path, drop_damaged) for path in found], out, progress)
+    return _train_all(unfinished, threads, progress, stop or Stop(), callbacks)
+
+
+def _holds_training(path: Path) -> bool:
+    """Whether a cohort began there, also where the file is gone that says which runs it has."""
+    return path.is_dir() and not {entry.name for entry in path.iterdir()} <= creation.UNNAMED
 
 
 def complete(
@@ -358,29 +374,65 @@ def complete(
     cohorts = group(runs)
     if len(cohorts) != 1:
         raise OffdynError(f"expected runs that can share one program, got {len(cohorts)} kinds of them")
-    disk = _cohort_folder(cohorts[0], out)
+    disk = cohort_folder((run.name for run in cohorts[0]), out)
     if not (disk / "cohort.json").exists():
-        shutil.rmtree(disk, ignore_errors=True)  # what a kill before its first file may have left
         start(runs, out, threads=threads, progress=progress, stop=stop)
     else:
-        trainers = _unfinished([disk / "cohort.json"], out)
+        trainers = _unfinished([CohortFolder(disk)], out, progress or Quiet())
         _train_all(trainers, threads, progress or Quiet(), stop or Stop())
     return [RunFolder.open(out / run.name) for run in runs]
 
 
-def _unfinished(found: Sequence[Path], out: Path) -> list[tuple[list[RunFolder], CohortFolder]]:
-    """The cohorts, by their cohort.json, that have runs left to do, locked."""
+def _unfinished(
+    cohorts: Sequence[CohortFolder], out: Path, progress: Progress
+) -> list[tuple[list[RunFolder], CohortFolder]]:
+    """The cohorts that have runs left to do, locked."""
     trainers = []
-    for path in found:
-        cohort = CohortFolder(path.parent)
-        folders = [RunFolder.restore(out / name, config) for name, config in cohort.runs().items()]
-        if any(folder.state not in ("finished", "failed") for folder in folders):
-            cohort.lock()
-            trainers.append((folders, cohort))
-        else:
-            cohort.finish()  # what a kill at the very end may have left
+    for cohort in cohorts:
+        configs = cohort.runs()
+        folders = [RunFolder(out / name, from_yaml(text, cohort.path)) for name, text in configs.items()]
+        if not _has_work(folders, cohort, progress):
+            continue
+        for folder, text in zip(folders, configs.values(), strict=True):
+            folder.restore(text)
+        cohort.lock()
+        trainers.append((folders, cohort))
     # A run that continues from another comes after it.
     return sorted(trainers, key=lambda trainer: any(folder.config.schedule.start_from for folder in trainer[0]))
+
+
+def _has_work(folders: Sequence[RunFolder], cohort: CohortFolder, progress: Progress) -> bool:
+    """Whether a cohort is to be trained; where all is done and whole, what a kill at the very end left goes."""
+    states = [folder.state for folder in folders]
+    if all(state in ENDED for state in states):
+        lacking = [folder.path for folder in folders if not _is_whole(folder)]
+        if not lacking:
+            cohort.finish()
+        elif cohort.has_checkpoint:
+            progress.say(f"{lacking[0]} lacks files that a finished or failed run leaves: going on from its checkpoint")
+            return True
+        return False
+    if "finished" in states and not cohort.has_checkpoint:
+        left = next(folder.path for folder in folders if folder.state not in ENDED)
+        progress.say(f"{left} cannot be trained: the checkpoints of {cohort.path} are gone, as its runs were done")
+        return False
+    return True
+
+
+def _is_whole(folder: RunFolder) -> bool:
+    """Whether all is there that a run of its state leaves."""
+    leaves = ["policy.safetensors", "agent.safetensors"]
+    try:
+        about = folder.provenance
+        if about["state"] == "failed" and about["failure"]["quantity"] == start_from.FAILED:
+            leaves.remove("agent.safetensors")  # it never had one
+        for name in leaves:
+            with safe_open(folder.path / name, "numpy"):
+                pass
+        no_result = about["state"] == "failed" or not folder.config.schedule.final_episodes
+        return no_result or folder.final is not None
+    except (OSError, SafetensorError, OffdynError):
+        return False
 
 
 def _train_all(
