@@ -1,9 +1,10 @@
 """Our own file: one safetensors file that holds the columns and, as JSON, the card."""
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,18 +80,9 @@ def save(dataset: Dataset, path: Path | str) -> Dataset:
 
 def load(path: Path | str) -> Dataset:
     """Read the file; one that is damaged, or that a newer offdyn wrote, is refused."""
-    try:
-        with safe_open(path, "numpy") as file:
-            said = (file.metadata() or {}).get("card")
-            if said is None or set(file.keys()) != set(COLUMNS):
-                raise DataError("unreadable", f"{path}: a safetensors file, but not one that `offdyn collect` writes")
-            card = checked_card(plain_json.loads(said), path)
-            check_format(card.get("format"), FORMAT, path)
-            arrays = {name: file.get_tensor(name) for name in COLUMNS}
-    except OffdynError:
-        raise
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
-        raise DataError("unreadable", f"{path}: cannot be read ({error}); fetch or make it again") from None
+    with _readable(path) as file:
+        card = _card(file, path)
+        arrays = {name: file.get_tensor(name) for name in COLUMNS}
     if (found := hash_of(arrays)) != card.get("sha256"):
         raise DataError(
             "hash-mismatch",
@@ -98,6 +90,32 @@ def load(path: Path | str) -> Dataset:
             f"{str(card.get('sha256'))[:12]}…): damaged or changed since; fetch or make it again",
         )
     return Dataset(**arrays, card=card)
+
+
+def card_of(path: Path | str) -> dict[str, Any]:
+    """The card alone; its rows are not looked at."""
+    with _readable(path) as file:
+        return _card(file, path)
+
+
+@contextlib.contextmanager
+def _readable(path: Path | str) -> Iterator[Any]:
+    try:
+        with safe_open(path, "numpy") as file:
+            yield file
+    except OffdynError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError("unreadable", f"{path}: cannot be read ({error}); fetch or make it again") from None
+
+
+def _card(file: Any, path: Path | str) -> dict[str, Any]:
+    said = (file.metadata() or {}).get("card")
+    if said is None or set(file.keys()) != set(COLUMNS):
+        raise DataError("unreadable", f"{path}: a safetensors file, but not one that `offdyn collect` writes")
+    card = checked_card(plain_json.loads(said), path)
+    check_format(card.get("format"), FORMAT, path)
+    return card
 
 
 def hash_of(arrays: Mapping[str, np.ndarray]) -> str:

@@ -1,7 +1,7 @@
 """A dataset by whatever names it: a file or folder of any known format, a Minari name, or a name of our own."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,13 @@ def find(name: str) -> Path:
         return path
     there = sorted(file.name.removesuffix(SUFFIX) for file in folder().glob(f"*{SUFFIX}"))
     told = str(unknown("dataset", name, there)) if there else f"no dataset '{name}' (none in {folder()} yet)"
-    raise OffdynError(f"{told}; `offdyn collect {name}` makes it in {folder()}, which OFFDYN_DATA can change")
+    raise OffdynError(f"{told}; `{command_for([name])}` makes it in {folder()}, which OFFDYN_DATA can change")
+
+
+def command_for(names: Sequence[str]) -> str:
+    """That makes datasets of these names; a replay is what a training collected."""
+    trained = any(name.endswith("-medium-replay") for name in names)
+    return " ".join(["offdyn collect", *names, *["--train behaviours"] * trained])
 
 
 def _read(path: Path, body: pairs.Pair | None) -> tuple[bool, Dataset]:
