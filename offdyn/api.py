@@ -206,7 +206,7 @@ def evaluate(
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
     task = folder.config.task
     policy = load_policy(folder, domain=domain, normalised=True)
-    sources = episodes if pairs.has_source(task) else 0
+    sources = episodes if pairs.plays_source(task) else 0
     result = evaluation.evaluate(policy.policies, [task], [seed], episodes, sources, index=0)
     returns = {"target": result.target_returns[0]}
     return returns | {"source": result.source_returns[0]} if sources else returns

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -17,11 +17,12 @@ import numpy as np
 from .._util.errors import OffdynError, unknown
 from .._util.fields import MOST
 from .._util.types import Array, Spec
+from . import batched
 from .custom_env import Interface, interface_of
 from .effects import Effects, Shifted, effects_from_text
 
 Factory = Callable[[], gymnasium.Env]
-KEYS = ("name", "source", "target", "time_limit", "observation", "action_low", "action_high")
+KEYS = ("name", "source", "target", "time_limit", "observation", "action_low", "action_high", "batch")
 FROM_PYTHON = "python:"  # begins the reference of a function that no name leads to
 GIVEN: dict[str, Factory] = {}  # such functions, by reference, as far as this process was given them
 
@@ -46,6 +47,8 @@ class OwnPair:
     observation: tuple[tuple[str, int], ...]  # the parts of a flat observation, in order, and their sizes
     action_low: tuple[float, ...]
     action_high: tuple[float, ...]
+    # Environments that a batched source steps at once; batched.ANY: as many as it is asked for; None: not batched.
+    batch: int | None = None
 
     @property
     def spec(self) -> Spec:
@@ -64,7 +67,7 @@ class OwnPair:
 
     def to_mapping(self) -> dict[str, Any]:
         """As YAML has it; `from_mapping` reads it back and makes no environment."""
-        plain = {key: getattr(self, key) for key in KEYS}
+        plain = {key: getattr(self, key) for key in KEYS if key != "batch" or self.batch is not None}
         plain["observation"] = [list(part) for part in self.observation]
         return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
 
@@ -74,16 +77,18 @@ def pair_of(
 ) -> OwnPair:
     """The pair of these environments; each is made once, looked at and closed."""
     target_reference = reference_of(target, "target")
-    seen, limit = look_at(target_reference, "target")
+    seen, limit, _ = look_at(target_reference, "target")
     source_reference = None if source is None else reference_of(source, "source")
+    batch = None
     if source_reference is not None:
-        its, its_limit = look_at(source_reference, "source")
+        its, its_limit, batch = look_at(source_reference, "source")
+        its = batched.fitted(its, seen)
         if (difference := its.difference(seen)) is not None:
             raise OffdynError(
                 f"source {source_reference} and target {target_reference} must look alike to one policy, but "
                 f"{difference}; wrap one of them until they agree"
             )
-        if time_limit is None and limit != its_limit:
+        if time_limit is None and limit != its_limit and (batch is None or its_limit is not None):
             raise OffdynError(
                 f"source {source_reference} and target {target_reference} have the time limits {its_limit} and "
                 f"{limit}: say which with --time-limit N"
@@ -93,13 +98,13 @@ def pair_of(
         raise OffdynError(f"target {target_reference} says nothing of a time limit: give one with --time-limit N")
     shown = [_short(reference, role) for reference, role in ((source_reference, "source"), (target_reference, "target"))
              if reference is not None]  # fmt: skip
-    return OwnPair(name or "-to-".join(shown), source_reference, target_reference, limit, *seen)
+    return OwnPair(name or "-to-".join(shown), source_reference, target_reference, limit, *seen, batch)
 
 
 def alone(target: str | Factory) -> OwnPair:
     """A target without a source, made once; what its time limit is does not matter."""
     reference = reference_of(target, "target")
-    seen, limit = look_at(reference, "target")
+    seen, limit, _ = look_at(reference, "target")
     return OwnPair(_short(reference, "target"), None, reference, limit or sys.maxsize, *seen)
 
 
@@ -120,6 +125,7 @@ def from_mapping(content: Mapping[str, Any]) -> OwnPair:
             tuple((str(part), int(size)) for part, size in content["observation"]),
             tuple(map(float, content["action_low"])),
             tuple(map(float, content["action_high"])),
+            content.get("batch"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise OffdynError(f"custom environments: not what was written ({error!r})") from None
@@ -128,31 +134,98 @@ def from_mapping(content: Mapping[str, Any]) -> OwnPair:
 def source_of(pair: OwnPair) -> OwnPair:
     """The pair whose target is this one's source."""
     source = pair.reference("source")
+    if pair.batch is not None:
+        raise OffdynError(
+            f"{source} steps many environments at once and cannot stand for a target: train sac-src with this source "
+            "and this target, then name its run with --start-from"
+        )
     return replace(pair, name=_short(source, "source"), source=source, target=source)
 
 
+class Look(NamedTuple):
+    """What an environment looks like, its time limit, where it has one, and how many it steps at once."""
+
+    interface: Interface
+    limit: int | None
+    batch: int | None = None  # as in a pair
+
+
 @functools.cache
-def look_at(reference: str, role: str) -> tuple[Interface, int | None]:
-    """What an environment looks like and its time limit, where it has one."""
-    env = make(reference, role)
+def look_at(reference: str, role: str) -> Look:
+    """The environment is made, looked at and closed; a simulator that takes no number stays for the training."""
+    takes_count = role == "source" and batched.takes_count(factory_of(reference, role))
+    made = _made(reference, role, **{"num_envs": batched.TRIED} if takes_count else {})
+    who, keep = f"{role} {reference}", False
     try:
-        _refuse_images(env.observation_space, f"{role} {reference}")
-        return interface_of(env, f"{role} {reference}"), _limit(env, reference)
+        if isinstance(made, gymnasium.Env):
+            _refuse_images(made.observation_space, who)
+            return Look(interface_of(made, who), _limit(made, reference))
+        batch = _adapted(made, reference, role)
+        count = batched.ANY if takes_count or batched.is_stateless(made) else batch.count
+        if keep := count != batched.ANY:
+            batched.KEPT[reference] = made
+        return Look(batch.interface, _limit(made, reference) if reference.startswith(batched.VEC) else None, count)
     finally:
-        env.close()
+        if not keep and hasattr(made, "close"):
+            made.close()
 
 
 def make(reference: str, role: str) -> gymnasium.Env:
     """A new environment; whatever it raises becomes a sentence."""
+    env = _made(reference, role)
+    if not isinstance(env, gymnasium.Env):
+        raise OffdynError(f"{role} {reference}: expected it to return a gymnasium.Env, it gave {type(env).__name__}")
+    return env
+
+
+def _made(reference: str, role: str, **options: Any) -> Any:
     try:
-        env = factory_of(reference, role)()
+        return factory_of(reference, role)(**options)
     except OffdynError:
         raise
     except (Exception, SystemExit) as error:
         raise EnvironmentFailed(f"{role} {reference} cannot be made: {type(error).__name__}: {error}") from error
-    if not isinstance(env, gymnasium.Env):
-        raise OffdynError(f"{role} {reference}: expected it to return a gymnasium.Env, it gave {type(env).__name__}")
-    return env
+
+
+def open_batch(pair: OwnPair, count: int, apart: bool) -> batched.Batch:
+    """A simulator of so many environments of the pair's source."""
+    reference = pair.reference("source")
+    options: dict[str, Any] = {} if pair.batch else {"num_envs": count}
+    if reference.startswith(batched.VEC):
+        options |= {"limit": pair.time_limit, "apart": apart}
+    if reference in batched.KEPT:
+        made = batched.KEPT.pop(reference)
+    else:
+        made = _made(reference, "source", **options if batched.takes_count(factory_of(reference, "source")) else {})
+    batch = _adapted(made, reference, "source", count, pair.time_limit)
+    found = batched.fitted(batch.interface, pair.interface)
+    difference = pair.interface.difference(found)
+    if difference is None and batch.count != count:
+        difference = f"it steps {batch.count} environments at once, not {count}"
+    if difference is not None:
+        batch.close()
+        raise OffdynError(f"it is not the simulator the training began with: {difference}")
+    return batch
+
+
+def _adapted(made: Any, reference: str, role: str, count: int = batched.TRIED, limit: int = 1) -> batched.Batch:
+    try:
+        batch = batched.adapted(made, f"{role} {reference}", count, limit)
+    except OffdynError:
+        raise
+    except Exception as error:
+        raise EnvironmentFailed(f"{role} {reference}: {type(error).__name__}: {error}") from error
+    if batch is None:
+        raise OffdynError(
+            f"{role} {reference}: expected it to return a gymnasium.Env"
+            + (" or a batched simulator" if role == "source" else "")
+            + f", it gave {type(made).__name__}"
+        )
+    if role != "source":
+        raise OffdynError(
+            f"{role} {reference}: it steps many environments at once, as a source may; expected one gymnasium.Env"
+        )
+    return batch
 
 
 def factory_of(reference: str, role: str) -> Factory:
@@ -164,6 +237,8 @@ def factory_of(reference: str, role: str) -> Factory:
             f"{role} {reference.removeprefix(FROM_PYTHON)}: a Python function that no name leads to; give it again, "
             "offdyn.resume(OUT, source=..., target=...), or put it into a module and name it module:function"
         )
+    if (simulator := batched.prefixed(reference)) is not None:
+        return simulator
     plain, asked, effects = reference.partition("?")
     if asked:
         factory = factory_of(plain, role)
@@ -182,7 +257,10 @@ def factory_of(reference: str, role: str) -> Factory:
 def _behind(factory: Factory, effects: Effects) -> Factory:
     @functools.wraps(factory)  # so that whoever asks learns what it takes
     def make(**options: Any) -> gymnasium.Env:
-        return Shifted(factory(**options), **effects.to_mapping())
+        env = factory(**options)
+        if not isinstance(env, gymnasium.Env):
+            raise OffdynError(f"effects stand before one gymnasium.Env, it gave {type(env).__name__}")
+        return Shifted(env, **effects.to_mapping())
 
     return make
 

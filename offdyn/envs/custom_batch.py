@@ -1,4 +1,4 @@
-"""Bodies of a custom pair: sources together in one of Gymnasium's vector environments, targets each alone.
+"""Bodies of a custom pair: sources together, in a vector environment or batched simulators, targets each alone.
 
 A general environment cannot be saved. What is saved instead: which episode comes next, and target steps that were made
 but not yet given out, because another body failed in the same call. After `load` every episode begins anew.
@@ -23,6 +23,7 @@ from .._util.cores import every
 from .._util.errors import OffdynError
 from .custom import EnvironmentFailed, OwnPair, factory_of, make
 from .custom_env import Body, new_body
+from .custom_sources import BatchedSources, VectorSources
 from .domain import Rows
 
 PROCESSES = ("auto", "on", "off")  # for source bodies: each in a process of its own?
@@ -64,15 +65,30 @@ class OwnBodies:
         self._spent = np.zeros(bodies, np.int64)
         self._made: dict[int, deque[Row]] = {}  # steps of target bodies that no call has given out yet
         self.divergences = np.zeros(bodies, np.int64)
-        self.interrupted = np.zeros(bodies, bool)  # bodies whose newest row was cut by a stop, not by a limit
+        self.interrupted = np.zeros(
+            bodies, bool
+        )  # bodies whose newest row no limit cut: a stop did, or it repeats another
         self.say: Callable[[str], None] = lambda text: None
         self.heard: Callable[[int, Row], None] = lambda number, row: None  # told of each target step as it happens
         self._alone = {
             int(body): _opened(pair, "target", functools.partial(self._new, "target", seeds[int(body)]))
             for body in np.flatnonzero(self.is_target)
         }
-        makers = [functools.partial(self._maker("source"), seeds=seeds[int(body)]) for body in self._sources]
-        self._together = _opened(pair, "source", lambda: _vector(makers, processes)) if makers else None
+        mine = [seeds[int(body)] for body in self._sources]
+        self._together: VectorSources | BatchedSources | None = (
+            _opened(pair, "source", lambda: self._open_sources(mine, processes)) if mine else None
+        )
+        # The newest transition of each source, which stands for one that a batched simulator did not make.
+        size = self.spec.observation_size
+        widths = ((size,), (self.spec.action_size,), (), (size,), (), ())
+        self._newest = [np.zeros((len(mine), *width)) for width in widths] if pair.batch is not None else []
+        self._has_newest = np.zeros(len(mine), bool)
+
+    def _open_sources(self, seeds: Sequence[tuple[int, ...]], processes: str) -> VectorSources | BatchedSources:
+        if self.pair.batch is not None:
+            return BatchedSources(self.pair, seeds, processes)
+        makers = [functools.partial(self._maker("source"), seeds=seed) for seed in seeds]
+        return VectorSources(_vector(makers, processes))
 
     def _maker(self, role: str) -> Callable[..., gymnasium.Env]:
         pair = self.pair
@@ -189,33 +205,46 @@ class OwnBodies:
         assert self._together is not None
         mask = np.zeros(len(self._sources), bool)
         mask[self._place[sources]] = True
-        if not self._begun[self._sources].any():
-            mask[:] = True  # Gymnasium's first reset is one of all
-        chosen = self._sources[mask]
+        of_sources = self._episodes[self._sources], self._spent[self._sources]
         with _words(f"source {self.pair.source}, while it was reset"):
-            for name, values in (("episode", self._episodes), ("spent", self._spent)):
-                values = np.where(mask, values[self._sources], self._together.get_attr(name))
-                self._together.set_attr(name, [int(value) for value in values])
-            seen, _ = self._together.reset(options={"reset_mask": mask})
+            mask, seen = self._together.begin(mask, *of_sources, not self._begun[self._sources].any())
+        chosen = self._sources[mask]
         self._seen[chosen] = seen[mask]
         self._spent[chosen] = 0
         self._episodes[chosen] += 1
         self._begun[chosen] = True
 
-    def _step_together(self, sources: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _step_together(self, sources: np.ndarray, actions: np.ndarray) -> Sequence[np.ndarray]:
         assert self._together is not None
         place = self._place[sources]
         everyones = np.full((len(self._sources), self.spec.action_size), np.nan)  # NaN: stay
         everyones[place] = actions
         before = self._seen[sources]
         with _words(f"source {self.pair.source}"):
-            seen, reward, terminated, truncated, about = self._together.step(everyones)
-        after = seen.copy()
-        for index in np.flatnonzero(terminated | truncated):  # which have begun their next episode by now
-            after[index] = about["final_obs"][index]
-            self._episodes[self._sources[index]] += 1
-        self._seen[self._sources] = seen
-        return before, actions, reward[place], after[place], terminated[place], truncated[place]
+            step = self._together.step(everyones)
+            ended = step.terminated | step.truncated
+            after = np.where(ended[:, None], step.final, step.observation)
+            self._episodes[self._sources[ended]] += 1
+            self._seen[self._sources] = step.observation
+            rows = [before, actions, step.reward, after, step.terminated, step.truncated]
+            rows[2:] = (column[place] for column in rows[2:])
+            if step.idle is None or step.broken is None:
+                return rows
+            self.divergences[self._sources] += step.broken
+            return [*rows, self._replace_missing(sources, rows, step.idle | step.broken)]
+
+    def _replace_missing(self, sources: np.ndarray, rows: list[np.ndarray], missing: np.ndarray) -> np.ndarray:
+        """In place of transitions that were not made, the newest of the same environment; which those are."""
+        place = self._place[sources]
+        lost = missing[place]
+        if not self._has_newest[place[lost]].all():
+            raise ValueError("it gave numbers that are not finite in its first step")
+        for newest, column in zip(self._newest, rows, strict=True):
+            column[lost] = newest[place[lost]]
+            newest[place] = column
+        self._has_newest[place] = True
+        self.interrupted[sources] = lost
+        return lost
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:

@@ -76,6 +76,11 @@ def has_source(pair: Pair) -> bool:
     return not isinstance(pair, OwnPair) or pair.source is not None
 
 
+def plays_source(pair: Pair) -> bool:
+    """Whether episodes can be played there beside training: of a simulator that takes no number there is one alone."""
+    return has_source(pair) and not (isinstance(pair, OwnPair) and pair.batch)
+
+
 def source_of(pair: Pair) -> Pair:
     """The pair whose target is this one's source; a world, which is both in one, is its own."""
     if isinstance(pair, OwnPair):

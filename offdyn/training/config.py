@@ -18,7 +18,7 @@ from ..algos.backbones import backbone
 from ..algos.method import Preset
 from ..algos.registry import Recipe, recipe
 from ..algos.sac import Sac
-from ..envs import padding, pairs
+from ..envs import batched, padding, pairs
 from .checks import check, coerce
 from .schedule import ALSO, NEW_NAMES, OLDER, WATCHING, Schedule, renamed
 
@@ -144,7 +144,7 @@ def build(
         notices.append(f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(guessed)}")
     notices += _notices_of_own(the_task, the_recipe)
     never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
-    nowhere = {} if pairs.has_source(the_task) else {"eval_source_episodes": 0}
+    nowhere = {} if pairs.plays_source(the_task) else {"eval_source_episodes": 0}
     below = {**values, **the_recipe.defaults}
     chosen = renamed(chosen, below)
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
@@ -153,7 +153,7 @@ def build(
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()
     }
-    plan = made["schedule"]
+    plan = _as_batched(the_task, made["schedule"])
     made["schedule"] = dataclasses.replace(
         plan, updates_per_target_step=plan.updates_each, **_in_whole_ticks(plan, chosen)
     )
@@ -180,6 +180,22 @@ def _todays(settings: Mapping[str, Any], known: Container[str]) -> tuple[dict[st
             notices.append(f"setting {name} is called {today} now")
         new[today] = value
     return new, notices
+
+
+def _as_batched(task: pairs.Pair, plan: Schedule) -> Schedule:
+    """With as many source environments as a batched source has, or, where it takes any number, as is usual."""
+    if not isinstance(task, pairs.OwnPair) or task.batch is None or plan.collects not in ("both", "source"):
+        return plan
+    each = plan.source_steps_per_target_step
+    usual = batched.USUAL if each < batched.USUAL or each % batched.USUAL == 0 else each
+    if plan.source_envs is None:
+        return dataclasses.replace(plan, source_envs=task.batch or usual)
+    if task.batch not in (batched.ANY, plan.source_envs):
+        raise OffdynError(
+            f"setting source_envs: expected {task.batch}, as many as {task.source} steps at once, got "
+            f"{plan.source_envs}"
+        )
+    return plan
 
 
 def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, int]:

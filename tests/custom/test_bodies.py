@@ -76,7 +76,7 @@ def test_some_bodies_can_act_while_the_others_stay_as_they_are():
     assert rows.next_observation.shape == (1, 2)
     np.testing.assert_array_equal(domain.observation[[0, 2]], before[[0, 2]])
     assert (domain.observation[1] != before[1]).any()
-    assert [len(env.unwrapped.acted) for env in domain._together.envs] == [0, 1]
+    assert [len(env.unwrapped.acted) for env in domain._together.env.envs] == [0, 1]
 
 
 def test_a_dictionary_is_flattened_in_the_order_the_pair_tells():

@@ -33,8 +33,9 @@ class Stage(NamedTuple):
 
 
 def stages(pair: pairs.Pair, size: tuple[int, int], seed: int) -> list[Stage]:
-    """The source, where there is one to act in, and the target; a custom environment may ignore `size`."""
-    roles = ["source", "target"] if pairs.has_source(pair) else ["target"]
+    """The source, where there is one that draws itself, and the target; a custom environment may ignore `size`."""
+    drawn = pairs.has_source(pair) and not (isinstance(pair, custom.OwnPair) and pair.batch is not None)
+    roles = ["source", "target"] if drawn else ["target"]
     opened: list[Stage] = []
     try:
         for role in roles:

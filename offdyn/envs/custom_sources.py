@@ -1,0 +1,94 @@
+"""The sources of a custom pair: each an environment of its own in a vector environment, or batched simulators."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import batched, custom
+from .batched import Stepped
+from .custom import OwnPair
+
+
+class VectorSources:
+    """Environments that `Body` stands around, together in one of Gymnasium's vector environments."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def begin(
+        self, wanted: np.ndarray, episodes: np.ndarray, spent: np.ndarray, all_new: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Begin episodes: in which they began, and what everyone shows."""
+        wanted = wanted | all_new  # Gymnasium's first reset is one of all
+        for name, values in (("episode", episodes), ("spent", spent)):
+            values = np.where(wanted, values, self.env.get_attr(name))
+            self.env.set_attr(name, [int(value) for value in values])
+        seen, _ = self.env.reset(options={"reset_mask": wanted})
+        return wanted, seen
+
+    def step(self, actions: np.ndarray) -> Stepped:
+        """Act [n, A] in [-1, 1]; NaN leaves an environment as it is."""
+        seen, reward, terminated, truncated, about = self.env.step(actions)
+        final = seen.copy()
+        for index in np.flatnonzero(terminated | truncated):  # which have begun their next episode by now
+            final[index] = about["final_obs"][index]
+        return Stepped(seen, reward, terminated, truncated, final)
+
+    def close(self) -> None:
+        self.env.close()
+
+
+class BatchedSources:
+    """A batched simulator for each run, whose environments follow each other: the first one's seeds end in 0."""
+
+    def __init__(self, pair: OwnPair, seeds: Sequence[tuple[int, ...]], processes: str) -> None:
+        firsts = [number for number, seed in enumerate(seeds) if number == 0 or seed[-1] == 0]
+        self._parts = [slice(first, end) for first, end in zip(firsts, [*firsts[1:], len(seeds)], strict=True)]
+        self._seeds, self._size = seeds, pair.spec.observation_size
+        self._low = np.array(pair.action_low)
+        self._width = np.array(pair.action_high) - self._low
+        self._batches: list[batched.Batch] = []
+        try:
+            for part in self._parts:
+                self._batches.append(custom.open_batch(pair, part.stop - part.start, processes == "on"))
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(
+        self, wanted: np.ndarray, episodes: np.ndarray, spent: np.ndarray, all_new: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `VectorSources`, in all environments of a simulator at once; where an episode begins is its to say."""
+        begun, seen = np.zeros(len(wanted), bool), np.zeros((len(wanted), self._size))
+        for part, batch in zip(self._parts, self._batches, strict=True):
+            if wanted[part].any():
+                drawn = np.random.default_rng([*self._seeds[part.start], int(episodes[part.start])])
+                seen[part] = batch.reset(int(drawn.integers(2**31)))
+                begun[part] = True
+        _refuse_broken(~np.isfinite(seen).all(axis=1), "after its reset")
+        return begun, seen
+
+    def step(self, actions: np.ndarray) -> Stepped:
+        """Act [n, A] in [-1, 1]; where it is NaN, in the middle."""
+        own = self._low + 0.5 * (np.nan_to_num(actions) + 1.0) * self._width
+        steps = [batch.step(own[part]) for part, batch in zip(self._parts, self._batches, strict=True)]
+        none = np.zeros(len(actions), bool)
+        idle = none if steps[0].idle is None else np.concatenate([step.idle for step in steps])
+        step = Stepped(*(np.concatenate(column) for column in list(zip(*steps, strict=True))[:5]), idle)
+        ended = step.terminated | step.truncated
+        after = np.where(ended[:, None], step.final, step.observation)
+        broken = ~(np.isfinite(after).all(axis=1) & np.isfinite(step.reward))
+        _refuse_broken((broken & ~ended) | ~np.isfinite(step.observation).all(axis=1), "while its episode went on")
+        return step._replace(truncated=step.truncated & ~step.terminated, broken=broken)
+
+    def close(self) -> None:
+        for batch in self._batches:
+            batch.close()
+
+
+def _refuse_broken(broken: np.ndarray, when: str) -> None:
+    """What a simulator shows must be numbers; only an episode that it ends itself may have broken."""
+    if broken.any():
+        named = ", ".join(map(str, np.flatnonzero(broken)[:5]))
+        raise ValueError(f"it gave numbers that are not finite {when}, in {broken.sum()} environments ({named} ...)")
