@@ -55,16 +55,23 @@ def _list(asked: argparse.Namespace) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from ..studies import backends
+    from ..studies import backends, stages
     from ..studies.run import run as run_study
 
     study, wanted, folder = _asked_for(asked)
+    stop = stop_on_signals()
     options = backends.Options(
         asked.workers, asked.address, asked.cpus, asked.gpus, asked.retries, asked.minutes, asked.partition
     )
     backend = backends.find(asked.backend, options)
-    outcome = run_study(study, wanted, folder, backend, _say, stop_on_signals())
-    print(outcome)
+    known = 0
+    for known, (stage, of_it, where) in enumerate(stages.of(study, wanted, folder), 1):  # noqa: B007
+        outcome = run_study(stage, of_it, where, backend, _say, stop)
+        print(outcome if stage is study else f"{stage.name}: {outcome}")
+        if outcome.stopped or outcome.troubles:
+            break
+    for line in stages.later(study, known):
+        print(line)
     if outcome.stopped and not outcome.finished:
         print("stopped and saved; the same command continues from here", file=sys.stderr)
         return STOPPED
@@ -73,16 +80,21 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _plan(asked: argparse.Namespace) -> int:
+    from ..studies import stages
     from ..studies.overview import of_study
     from ..studies.run import planned
 
     study, wanted, folder = _asked_for(asked)
-    todo, notices = planned(study, wanted, folder)
-    for text in notices:
-        _say(text)
-    print(f"{study.name}: {study.what}" if study.what else study.name)
-    for line in of_study(todo, measured=asked.measure, threads=wanted.threads):
-        print(line, flush=True)
+    known = 0
+    for known, (stage, of_it, where) in enumerate(stages.of(study, wanted, folder), 1):  # noqa: B007
+        todo, notices = planned(stage, of_it, where)
+        for text in notices:
+            _say(text)
+        print(f"{stage.name}: {stage.what}" if stage.what else stage.name)
+        for line in of_study(todo, measured=asked.measure, threads=wanted.threads):
+            print(line, flush=True)
+    for line in stages.later(study, known):
+        print(line)
     return DONE
 
 

@@ -1,7 +1,7 @@
 """A study: the runs behind one table or figure, as a YAML file says them; checked here in words."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,16 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A part of a study that is run by itself, in its turn (stages.py); what it does not say, the study does."""
+
+    best: int | None = None  # methods of the stage before that go on; None: all of the study's
+    tasks: tuple[Any, ...] = ()
+    seeds: tuple[int, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Study:
     """Every combination of its tasks, methods, values, qualities and seeds is a run."""
 
@@ -45,10 +55,11 @@ class Study:
     target_steps: int | None = None  # the budget of every run of a grid over F
     source_data: str | None = None  # a dataset in place of the source; may name {robot} and {quality}
     qualities: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
 
     def runs(self, seeds: Sequence[int] | None = None, only: Sequence[str] = ()) -> tuple[list[RunConfig], list[str]]:
         """The runs, before each the one it continues from, and what their user should be told."""
-        wanted = self._wanted(only)
+        wanted = self.part(only)
         runs: list[RunConfig] = []
         notices: list[str] = []
         for task, entry, quality in itertools.product(wanted.tasks, wanted.methods, wanted.qualities or ("",)):
@@ -70,25 +81,40 @@ class Study:
             points.append(of_interval | {**self.settings, **entry.settings} | point)
         return points
 
-    def _wanted(self, only: Sequence[str]) -> "Study":
+    def part(self, only: Sequence[str]) -> "Study":
         """The part of the study that some names leave: tasks, robots, methods, labels and qualities."""
-        named_tasks = [(pairs.find(task), task) for task in self.tasks]
-        options = {name for pair, _ in named_tasks for name in (pair.name, pairs.family_of(pair))}
+        if not only:
+            return self
+        options = {name for tasks in self._task_lists for task in tasks for name in _names_of(task)}
         methods = {name for entry in self.methods for name in (entry.method, entry.name)}
         known = options | methods | set(self.qualities)
         for name in only:
             if name not in known:
                 raise unknown(f"task, robot, method or quality in study '{self.name}'", name, known)
         chosen = set(only)
-        tasks = [task for pair, task in named_tasks if {pair.name, pairs.family_of(pair)} & chosen]
         entries = [entry for entry in self.methods if {entry.method, entry.name} & chosen]
         qualities = [quality for quality in self.qualities if quality in chosen]
-        return replace(
-            self,
-            tasks=tuple(tasks) or self.tasks,
-            methods=tuple(entries) or self.methods,
-            qualities=tuple(qualities) or self.qualities,
+        part = self._with_tasks(chosen) if options & chosen else self
+        return replace(part, methods=tuple(entries) or self.methods, qualities=tuple(qualities) or self.qualities)
+
+    @property
+    def _task_lists(self) -> list[tuple[Any, ...]]:
+        return [self.tasks, *(stage.tasks for stage in self.stages)]
+
+    def _with_tasks(self, chosen: Container[str]) -> "Study":
+        """Those of its tasks, and the stages that have any."""
+        mine, *of_stages = (
+            tuple(task for task in tasks if any(name in chosen for name in _names_of(task)))
+            for tasks in self._task_lists
         )
+        left = [(stage, tasks) for stage, tasks in zip(self.stages, of_stages, strict=True) if tasks or not stage.tasks]
+        stages = tuple(replace(stage, tasks=tasks) for stage, tasks in left if tasks or mine)
+        return replace(self, tasks=mine, stages=stages)
+
+
+def _names_of(task: Any) -> tuple[str, str]:
+    pair = pairs.find(task)
+    return pair.name, pairs.family_of(pair)
 
 
 def _of_all_seeds(
@@ -132,7 +158,10 @@ def load(wanted: str | Path) -> Study:
         raise OffdynError(f"{path}: {error}") from None
 
 
-KEYS = ("name", "what", "tasks", "methods", "seeds", "settings", "grid", "target_steps", "source_data", "qualities")
+KEYS = (
+    "name", "what", "tasks", "methods", "seeds", "settings", "grid", "target_steps", "source_data", "qualities", "stages",
+)  # fmt: skip
+STAGE_KEYS = ("best", "tasks", "seeds", "settings")
 ENTRY_KEYS = ("method", "preset", "label", "settings")
 
 
@@ -147,12 +176,13 @@ def parse(content: Any, name: str) -> Study:
         what=_text("what", content.get("what", "")),
         tasks=_tasks(content["tasks"]),
         methods=tuple(_entry(each) for each in _list("methods", content["methods"])),
-        seeds=tuple(_whole("seeds", seed, least=0) for seed in _list("seeds", content.get("seeds", [0]))),
+        seeds=_seeds(content.get("seeds", [0])),
         settings=_mapping(content.get("settings", {}), "settings"),
         grid=_grid(content.get("grid", {})),
         target_steps=_whole("target_steps", content["target_steps"]) if "target_steps" in content else None,
         source_data=_text("source_data", content["source_data"]) if "source_data" in content else None,
         qualities=tuple(_text("qualities", each) for each in content.get("qualities", [])),
+        stages=tuple(_stage(each) for each in _list("stages", content["stages"])) if "stages" in content else (),
     )
     _check(study)
     return study
@@ -168,7 +198,8 @@ def _check(study: Study) -> None:
         raise OffdynError("qualities: expected source_data with {quality} in it, such as '{robot}-{quality}'")
     if "{quality}" in (study.source_data or "") and not study.qualities:
         raise OffdynError("source_data names {quality}: expected qualities, a list such as [medium, medium-expert]")
-    for kind, values in (("seeds", study.seeds), ("methods", [entry.name for entry in study.methods])):
+    seeds = [("seeds", each.seeds) for each in (study, *study.stages)]
+    for kind, values in (*seeds, ("methods", [entry.name for entry in study.methods])):
         repeated = [value for value in values if list(values).count(value) > 1]
         if repeated:
             hint = "; give each a label of its own" if kind == "methods" else ""
@@ -177,8 +208,28 @@ def _check(study: Study) -> None:
         presets = recipe(entry.method).method.presets
         if entry.preset not in presets:
             raise unknown(f"preset of method '{entry.method}'", entry.preset, presets)
-    for task in study.tasks:
+    for task in (*study.tasks, *(task for stage in study.stages for task in stage.tasks)):
         pairs.find(task)
+    left = len(study.methods)
+    for number, stage in enumerate(study.stages, 1):
+        if stage.best is not None and (number == 1 or stage.best > left):
+            before = "of the stage before" if number > 1 else "that are left: the first stage has all of them"
+            raise OffdynError(f"stages: stage {number} wants the best {stage.best} of {left} methods {before}")
+        left = stage.best or len(study.methods)
+
+
+def _stage(content: Any) -> Stage:
+    _mapping(content, "a stage", STAGE_KEYS)
+    return Stage(
+        best=_whole("best", content["best"]) if "best" in content else None,
+        tasks=_tasks(content["tasks"]) if "tasks" in content else (),
+        seeds=_seeds(content["seeds"]) if "seeds" in content else (),
+        settings=_mapping(content.get("settings", {}), "settings"),
+    )
+
+
+def _seeds(content: Any) -> tuple[int, ...]:
+    return tuple(_whole("seeds", seed, least=0) for seed in _list("seeds", content))
 
 
 def _entry(content: Any) -> Entry:
