@@ -19,11 +19,12 @@ has   := $(if $(wildcard $(bin)/python),$(shell cat $(ready) 2>/dev/null))
 asked := $(if $(filter file,$(origin PYTHON)),$(has),$(shell $(PYTHON) -c '$(version)' 2>/dev/null))
 whole := $(and $(has),$(filter $(has),$(asked)))
 
-.PHONY: help setup test test-long lint demo docs lock clean
+.PHONY: help setup check test test-long lint demo docs lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup      make $(VENV) with offdyn and everything it needs (PYTHON=python3.12 chooses the Python)"
+	@echo "make check      setup, lint, then the tests that train nothing: the inner loop, three minutes"
 	@echo "make test       setup, then the test suite in $(JOBS) processes (JOBS=4, PYTEST='-k hopper' change that)"
 	@echo "make test-long  setup, then the suite with the slow tests too"
 	@echo "make demo       setup, then a short demonstration"
@@ -56,6 +57,9 @@ endif
 ifeq ($(whole),)
 .PHONY: $(ready)
 endif
+
+check: lint
+	$(bin)/python -m pytest -n $(JOBS) -m "not slow and not trains" $(PYTEST)
 
 test: setup
 	$(bin)/python -m pytest -n $(JOBS) -m "not slow" $(PYTEST)

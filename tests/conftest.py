@@ -21,3 +21,9 @@ def shared_programs(request: pytest.FixtureRequest) -> None:
     for name, value in chosen.items():
         jax.config.update(name, value)
         os.environ[name.upper()] = str(value)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Whoever asks for the programs of whole trainings trains."""
+    if "shared_programs" in getattr(item, "fixturenames", ()):
+        item.add_marker("trains")
