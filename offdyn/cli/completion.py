@@ -99,7 +99,7 @@ def known_values() -> dict[str, list[str]]:
     from ..algos.backbones import BACKBONES
     from ..algos.registry import RECIPES
     from ..algos.sac import Sac
-    from ..data.collect.qualities import QUALITIES
+    from ..data.datasets.opening import QUALITIES
     from ..envs.pairs import WORLDS
     from ..envs.robots import ROBOTS
     from ..envs.tasks import table

@@ -23,7 +23,7 @@ FAILED = 0.0  # what a run that broke counts
 
 
 def of(study: Study, wanted: Wanted, folder: Path) -> Iterator[tuple[Study, Wanted, Path]]:
-    """The stages whose methods are known by now, each when it is asked for; a study without stages is its own only one."""
+    """The stages whose methods are known by now, each when it is asked for; a study without stages is its only one."""
     if not study.stages:
         yield study, wanted, folder
         return

@@ -159,7 +159,8 @@ def load(wanted: str | Path) -> Study:
 
 
 KEYS = (
-    "name", "what", "tasks", "methods", "seeds", "settings", "grid", "target_steps", "source_data", "qualities", "stages",
+    "name", "what", "tasks", "methods", "seeds", "settings", "grid", "target_steps", "source_data", "qualities",
+    "stages",
 )  # fmt: skip
 STAGE_KEYS = ("best", "tasks", "seeds", "settings")
 ENTRY_KEYS = ("method", "preset", "label", "settings")

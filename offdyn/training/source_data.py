@@ -10,7 +10,7 @@ import numpy as np
 
 from .._util.errors import OffdynError
 from ..data.datasets import Dataset, folder, native, open_dataset
-from ..data.datasets.opening import SUFFIX, command_for, locate
+from ..data.datasets.opening import QUALITIES, SUFFIX, command_for, locate
 from ..data.doctor import diagnose_dataset, fatal
 from ..envs import custom, pairs
 from .config import RunConfig
@@ -53,8 +53,8 @@ def check_there(runs: Sequence[RunConfig]) -> None:
 
 def _asked(runs: Sequence[RunConfig]) -> dict[tuple[str, str], RunConfig]:
     """A run for each dataset and source."""
-    bodies = [pairs.source_of(run.task).name for run in runs]
-    return {(name, body): run for run, body in zip(runs, bodies, strict=True) if (name := run.schedule.source_data)}
+    wanted = [(run.schedule.source_data, run) for run in runs]
+    return {(name, pairs.source_of(run.task).name): run for name, run in wanted if name is not None}
 
 
 def _is_missing(wanted: str) -> bool:
@@ -66,7 +66,7 @@ def _is_missing(wanted: str) -> bool:
 def _check_body(card: Mapping[str, Any], run: RunConfig) -> None:
     """A model compiled by another MuJoCo may differ in its last bits: there the doctor's simulation decides."""
     expected, found = pairs.fingerprints(run.task).get("source"), card.get("model")
-    same_engine = card.get("mujoco") == metadata.version("mujoco")
+    same_engine = card.get("mujoco") == metadata.version("mujoco-core")
     if expected in (None, found) or found is None or not same_engine or run.schedule.allow_faulty_data:
         return
     wanted, source = run.schedule.source_data, pairs.source_of(run.task).name

@@ -19,8 +19,9 @@ from offdyn.cli.main import main
 from offdyn.data.collect import policies, qualities, replays
 from offdyn.data.collect.episodes import NOISE
 from offdyn.data.collect.policies import choose
-from offdyn.data.collect.qualities import QUALITIES, Collector, expand, split
+from offdyn.data.collect.qualities import Collector, expand, split
 from offdyn.data.datasets import load
+from offdyn.data.datasets.opening import QUALITIES
 from offdyn.data.doctor import diagnose_dataset
 from offdyn.envs import pairs
 from offdyn.training import snapshots

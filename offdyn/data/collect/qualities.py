@@ -21,9 +21,9 @@ from ...training.progress import Progress, Quiet
 from ...training.run_folder import RunFolder
 from ...training.snapshots import Behaviour, draw, read_behaviour
 from ..datasets import Dataset, join, load, made_here, save
+from ..datasets.opening import QUALITIES
 from .episodes import Act, bodies_for, play, uniform, without_unfinished
 
-QUALITIES = ("random", "medium", "expert", "medium-replay", "medium-expert")
 STEPS = 1_000_000
 RECIPE = 1  # raised whenever the same seed and policy would give other rows
 COLLECTING = 4  # the role in (seed, role, ...) that seeds starts; training, evaluation and picking use 0 to 3

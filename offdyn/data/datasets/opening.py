@@ -11,6 +11,7 @@ from . import actions, bodies, d4rl, hdf5, lerobot, minari, native, target_log
 from .dataset import DataError, Dataset
 
 Target = str | pairs.Pair | Callable[[], Any]  # a task or an environment, by name or itself
+QUALITIES = ("random", "medium", "expert", "medium-replay", "medium-expert")  # of the datasets that we collect
 SUFFIX = ".safetensors"
 GZIP = b"\x1f\x8b"
 
