@@ -8,7 +8,6 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium
@@ -107,7 +106,7 @@ def vector(name: str, num_envs: int = TRIED, limit: int | None = None, apart: bo
 def playground(name: str) -> Any:
     """An environment of MuJoCo Playground."""
     try:
-        from mujoco_playground import registry  # type: ignore[import-not-found]
+        from mujoco_playground import registry
     except ModuleNotFoundError as error:
         raise OffdynError(f"{PLAYGROUND}{name} needs the Python package playground ({error})") from None
     return registry.load(name)
@@ -159,9 +158,7 @@ class GymBatch:
                 f"{who}: metadata['autoreset_mode'] is {self.mode!r}; expected AutoresetMode.SAME_STEP or NEXT_STEP: a "
                 "source resets itself"
             )
-        self.interface = interface_of(
-            SimpleNamespace(observation_space=env.single_observation_space, action_space=env.single_action_space), who
-        )
+        self.interface = interface_of(env.single_observation_space, env.single_action_space, who)
         self._leaves = list(_leaves(env.single_observation_space, who))
         self._moved: Any = env.single_action_space
         self._idle = np.zeros(self.count, bool)  # in the next step: it only resets them
@@ -175,12 +172,13 @@ class GymBatch:
         own = actions.reshape(self.count, *self._moved.shape).astype(self._moved.dtype)
         own = np.clip(own, self._moved.low, self._moved.high)
         shown, reward, terminated, truncated, info = self.env.step(in_their_kind(own, self._like))
-        seen, ends = self._flat(shown), [flags(of, self.count, "end") for of in (terminated, truncated)]
-        idle, ended = self._idle, ends[0] | ends[1]
+        seen, paid = self._flat(shown), numbers(reward, (self.count,), "reward")
+        terminated, truncated = (flags(of, self.count, "end") for of in (terminated, truncated))
+        idle, ended = self._idle, terminated | truncated
         if self.mode is AutoresetMode.NEXT_STEP:
             self._idle = ended
-            return Stepped(seen, numbers(reward, (self.count,), "reward"), *ends, seen, idle)
-        return Stepped(seen, numbers(reward, (self.count,), "reward"), *ends, self._final(info, ended, seen))
+            return Stepped(seen, paid, terminated, truncated, seen, idle)
+        return Stepped(seen, paid, terminated, truncated, self._final(info, ended, seen))
 
     def close(self) -> None:
         self.env.close()
@@ -280,13 +278,15 @@ class OwnBatch:
             raise ValueError(
                 "step gave no tuple of five: expected observation, reward, terminated, truncated, final_observation"
             )
-        shown, reward, *ends, final = given
-        seen = self._numbers(shown, "observation")
-        ends = [flags(of, self.count, name) for of, name in zip(ends, ("terminated", "truncated"), strict=True)]
-        if final is None and (ends[0] | ends[1]).any():
+        shown, reward, terminated, truncated, final = given
+        seen, paid = self._numbers(shown, "observation"), numbers(reward, (self.count,), "reward")
+        terminated, truncated = (
+            flags(of, self.count, name) for of, name in ((terminated, "terminated"), (truncated, "truncated"))
+        )
+        if final is None and (terminated | truncated).any():
             raise ValueError("an episode ended and final_observation is None: its last observation is lost")
         final = seen if final is None else self._numbers(final, "final_observation")
-        return Stepped(seen, numbers(reward, (self.count,), "reward"), *ends, final)
+        return Stepped(seen, paid, terminated, truncated, final)
 
     def close(self) -> None:
         if hasattr(self.simulator, "close"):

@@ -159,7 +159,7 @@ def look_at(reference: str, role: str) -> Look:
     try:
         if isinstance(made, gymnasium.Env):
             _refuse_images(made.observation_space, who)
-            return Look(interface_of(made, who), _limit(made, reference))
+            return Look(interface_of(made.observation_space, made.action_space, who), _limit(made, reference))
         batch = _adapted(made, reference, role)
         count = batched.ANY if takes_count or batched.is_stateless(made) else batch.count
         if keep := count != batched.ANY:

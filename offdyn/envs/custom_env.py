@@ -31,9 +31,8 @@ class Interface(NamedTuple):
         return None
 
 
-def interface_of(env: gymnasium.Env, who: str) -> Interface:
-    """What the environment's spaces say; those we cannot learn with are refused."""
-    seen, moved = env.observation_space, env.action_space
+def interface_of(seen: spaces.Space, moved: spaces.Space, who: str) -> Interface:
+    """What an environment's two spaces say; those we cannot learn with are refused."""
     if not isinstance(seen, spaces.Box | spaces.Dict) or not isinstance(spaces.utils.flatten_space(seen), spaces.Box):
         raise OffdynError(
             f"{who}: its observation space is {seen}; expected a Box, or a Dict whose parts flatten to numbers: wrap "
@@ -55,7 +54,7 @@ class Body(gymnasium.Wrapper):
 
     def __init__(self, env: gymnasium.Env, interface: Interface, limit: int, seeds: tuple[int, ...]) -> None:
         super().__init__(env)
-        found = interface_of(env, "the environment")
+        found = interface_of(env.observation_space, env.action_space, "the environment")
         if (difference := interface.difference(found)) is not None:
             raise OffdynError(f"it is not the environment the training began with: {difference}")
         self.inner, self.moved = env.observation_space, env.action_space

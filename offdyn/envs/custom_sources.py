@@ -73,9 +73,7 @@ class BatchedSources:
         """Act [n, A] in [-1, 1]; where it is NaN, in the middle."""
         own = self._low + 0.5 * (np.nan_to_num(actions) + 1.0) * self._width
         steps = [batch.step(own[part]) for part, batch in zip(self._parts, self._batches, strict=True)]
-        none = np.zeros(len(actions), bool)
-        idle = none if steps[0].idle is None else np.concatenate([step.idle for step in steps])
-        step = Stepped(*(np.concatenate(column) for column in list(zip(*steps, strict=True))[:5]), idle)
+        step = Stepped._make(_joined(column, len(actions)) for column in zip(*steps, strict=True))
         ended = step.terminated | step.truncated
         after = np.where(ended[:, None], step.final, step.observation)
         broken = ~(np.isfinite(after).all(axis=1) & np.isfinite(step.reward))
@@ -87,7 +85,13 @@ class BatchedSources:
             batch.close()
 
 
-def _refuse_broken(broken: np.ndarray, when: str) -> None:
+def _joined(columns: tuple[np.ndarray | None, ...], count: int) -> np.ndarray:
+    """A column of all simulators; flags that none of them gives are down."""
+    given = [column for column in columns if column is not None]
+    return np.concatenate(given) if given else np.zeros(count, bool)
+
+
+def _refuse_broken(broken: Any, when: str) -> None:
     """What a simulator shows must be numbers; only an episode that it ends itself may have broken."""
     if broken.any():
         named = ", ".join(map(str, np.flatnonzero(broken)[:5]))

@@ -199,7 +199,7 @@ def _check(study: Study) -> None:
         raise OffdynError("qualities: expected source_data with {quality} in it, such as '{robot}-{quality}'")
     if "{quality}" in (study.source_data or "") and not study.qualities:
         raise OffdynError("source_data names {quality}: expected qualities, a list such as [medium, medium-expert]")
-    seeds = [("seeds", each.seeds) for each in (study, *study.stages)]
+    seeds = [("seeds", study.seeds), *(("seeds", stage.seeds) for stage in study.stages)]
     for kind, values in (*seeds, ("methods", [entry.name for entry in study.methods])):
         repeated = [value for value in values if list(values).count(value) > 1]
         if repeated:

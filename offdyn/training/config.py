@@ -198,7 +198,7 @@ def _as_batched(task: pairs.Pair, plan: Schedule) -> Schedule:
     return plan
 
 
-def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, int]:
+def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Intervals and the replay's size, where nobody chose them, as the nearest multiples of a tick."""
     wholes = {name: plan.tick for name in ("eval_interval", "log_interval", "checkpoint_interval")}
     wholes["replay_size"] = plan.source_env_count or plan.tick
@@ -292,7 +292,7 @@ def to_yaml(config: RunConfig) -> str:
     return yaml.safe_dump(head | {"settings": listed}, sort_keys=False)
 
 
-def from_yaml(text: str, where: Path) -> RunConfig:
+def from_yaml(text: str | bytes, where: Path) -> RunConfig:
     """Read back what `to_yaml` wrote."""
     try:
         read = yaml.safe_load(text)

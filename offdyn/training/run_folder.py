@@ -339,7 +339,7 @@ def _read_curve(text: bytes) -> list[dict[str, float]]:
     return [{name: float(cell) if cell else float("nan") for name, cell in line.items()} for line in named]
 
 
-def _read_metrics(text: bytes) -> list[tuple[int, dict[str, float | None]]]:
+def _read_metrics(text: bytes | bytearray) -> list[tuple[int, dict[str, float | None]]]:
     lines = [json.loads(line) for line in text.decode().splitlines()]
     return [(line.pop("source_steps"), line) for line in lines]
 

@@ -29,10 +29,10 @@ def collected(run: RunFolder, steps: int) -> Dataset:
     observation, action, reward, after, terminated = np.split(packed, edges, axis=1)
     ended, cut, broken = terminated[:, 0] > 0, flags & TRUNCATED > 0, flags & DIVERGED > 0
     order, cut = _by_episode(ended, cut, broken, schedule.source_env_count)
-    columns = (observation[:, :seen], action[:, :acted], reward[:, 0], after[:, :seen], ended, cut)
+    observation, action, reward, after = observation[:, :seen], action[:, :acted], reward[:, 0], after[:, :seen]
     low, high = pairs.action_bounds(run.config.task)
     card = {"action_low": low.tolist(), "action_high": high.tolist(), "time_limit": spec.time_limit}
-    return Dataset(*(column[order] for column in columns), card)
+    return Dataset(observation[order], action[order], reward[order], after[order], ended[order], cut[order], card)
 
 
 def _by_episode(ended: np.ndarray, cut: np.ndarray, broken: np.ndarray, bodies: int) -> tuple[np.ndarray, np.ndarray]:

@@ -68,7 +68,7 @@ class Hdf5:
         dtype, shape = np.dtype(said["dtype"]), tuple(said["shape"])
         check_size(self.path, f"{path} has the shape {shape}", math.prod(shape) * dtype.itemsize)
         array = np.empty(shape, dtype)
-        left = memoryview(array.reshape(-1).view(np.uint8))
+        left = memoryview(array.reshape(-1).view(np.uint8).data)
         while left:
             piece = self._answer()["bytes"]
             self._receive(left[:piece])

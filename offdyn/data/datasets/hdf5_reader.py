@@ -7,7 +7,7 @@ bytes follow theirs in pieces. Links, virtual and external storage are refused: 
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import h5py
@@ -110,7 +110,7 @@ def texts(file: h5py.File) -> dict[str, str]:
 
 
 def serve(path: str) -> None:
-    asked = {"send": send, "names": names, "scalars": scalars, "texts": texts}
+    asked: dict[str, Callable[..., Any]] = {"send": send, "names": names, "scalars": scalars, "texts": texts}
     with h5py.File(path, "r") as file:
         for line in sys.stdin:
             what, *rest = json.loads(line)
