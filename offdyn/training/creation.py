@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from .._util.errors import OffdynError
@@ -50,7 +51,8 @@ def create(cohorts: Sequence[Runs], out: Path, keep_replay: bool) -> list[tuple[
             disk.unlock()
         for path in _folders(cohorts, out):
             shutil.rmtree(path, ignore_errors=True)
-        record.unlink(missing_ok=True)
+        with suppress(OSError):
+            record.unlink()
         raise OffdynError(f"{out}: cannot be written to ({error}); nothing was started") from None
     return list(zip(folders, disks, strict=True))
 

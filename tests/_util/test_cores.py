@@ -70,7 +70,7 @@ def another_training():
     trainings = []
 
     def start(on: list[int]) -> subprocess.Popen:
-        said = f"import os; from offdyn import cores; os.sched_getaffinity = lambda process: {set(on)}; "
+        said = f"import os; from offdyn._util import cores; os.sched_getaffinity = lambda process: {set(on)}; "
         said += "os.sched_setaffinity = lambda *asked: None; cores._busy = lambda some: 0.0; "
         said += "print(cores.take(1), flush=True); input()"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -146,7 +146,7 @@ def test_what_other_cores_do_does_not_count(monkeypatch, tmp_path):
 
 def test_who_stands_back_runs_on_the_cores_it_is_given_at_the_lowest_priority():
     last = cores.every()[-1]
-    said = f"import os; from offdyn import cores; cores.stand_back([{last}]); print(os.sched_getaffinity(0), "
+    said = f"import os; from offdyn._util import cores; cores.stand_back([{last}]); print(os.sched_getaffinity(0), "
     said += "os.sched_getscheduler(0) == os.SCHED_IDLE)"
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [f"{{{last}}}", "True"]

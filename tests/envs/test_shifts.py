@@ -12,6 +12,7 @@ import yaml
 
 from offdyn._util.errors import OffdynError
 from offdyn.envs.edits import EVERY, Edit, Factor, Offset, actuator, body, edit_from, geom, gravity, joint
+from offdyn.envs.effects import Effects
 from offdyn.envs.quantities import QUANTITIES
 from offdyn.envs.robots import ROBOTS
 from offdyn.envs.tasks import TASKS, Task, resolve
@@ -239,11 +240,12 @@ def test_python_edits_change_one_known_quantity() -> None:
 
 def test_the_examples_of_the_manual_are_one_shift_in_two_forms() -> None:
     page = (Path(__file__).parents[2] / "docs" / "shifts.md").read_text()
-    (written,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    written, worn = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     example = next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Task(" in code)
     names: dict = {}
     exec(example, names)
     assert resolve(yaml.safe_load(written)).shift == names["task"].shift
+    assert resolve(yaml.safe_load(worn)).effects == Effects(delay=2, deadband=0.1, noise=0.01)
 
 
 def test_domains_need_no_jax() -> None:

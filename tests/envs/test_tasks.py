@@ -337,7 +337,7 @@ def test_resolve_takes_names_families_files_mappings_and_tasks(tmp_path: Path) -
         ("hopper-bighead", "did you mean 'hopper-big-head'"),
         ("hoper", "did you mean 'hopper'"),
         ("hopper-gravty-0.5", "did you mean 'hopper-gravity-0.5'"),
-        ("hopper-gravity-0", "must be more than 0"),
+        ("hopper-gravity-0", "the factor must be from 1e-06 to"),
         ("hopper-gravity-1", "changes nothing: a factor of 1"),
         ("nowhere.yaml", "there is no such file"),
         ({"name": "a", "robot": "hopper", "edit": []}, "did you mean 'edits'"),
