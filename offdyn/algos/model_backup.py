@@ -2,7 +2,7 @@
 
 The idea is that of Qiao et al. 2026, "Dual-Robust Cross-Domain Offline Reinforcement Learning Against Dynamics Shifts"
 (DROCO), whose backups of source transitions take next states of a model of the target. What is ours:
-docs/methods/candidates.md.
+docs/methods/sac.md.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Q Avatar: the actor climbs a mixture of a target and a source critic, weighed by how far each errs in the target.
 
 Chen et al. 2026, "Cross-Domain Policy Optimization via Bellman Consistency and Hybrid Critics". What is theirs and what
-is ours: docs/methods/candidates.md.
+is ours: docs/methods/sac.md.
 """
 
 from dataclasses import dataclass

@@ -16,7 +16,8 @@ from offdyn.training.config import RunConfig
 
 from .tiny import content
 
-# Runs of each study, counted by hand: tasks x methods x values x qualities x seeds, and runs that others continue from.
+# Runs of each of the paper's studies, counted by hand: tasks x methods x values x qualities x seeds, and runs that
+# others continue from.
 COUNTS = {
     "online": 8 * 6 * 5 + 4 * 5,  # sac-src of each robot and seed
     "offline": 8 * 5 * 3 * 5 + 4 * 3 * 5,  # cql-src of each robot, quality and seed
@@ -27,6 +28,13 @@ COUNTS = {
     "par-b": 4 * 2 * 5,
     "correction": 6 * 2 * 5,
     "runtime": 5,
+}
+# The same of those that choose and test a default; `search` has its first stage's 14 methods here.
+OURS = {
+    "search": 8 * 14 * 2 + 4 * 2,  # sac-src of each robot and seed
+    "confirm": 8 * 3 * 5,
+    "second-suite": 8 * 3 * 2,
+    "ablation": 4 * 9 * 3,
 }
 # Of methods that are not trained with the preset `paper`: in the studies of that name, or in all.
 PRESETS = {("online", "darc"): "source-only", ("online", "darc-weight"): "source-only", ("online", "vgdf"): "released"}
@@ -50,15 +58,43 @@ def test_a_folder_of_a_studys_name_is_not_taken_for_its_file(tmp_path: Path, mon
 
 
 def test_there_is_one_for_each_table_and_figure() -> None:
-    assert set(shipped()) == set(COUNTS)
+    assert set(shipped()) == set(COUNTS) | set(OURS)
 
 
-@pytest.mark.parametrize("name", COUNTS)
-def test_each_has_the_runs_that_the_paper_had(name: str) -> None:
+@pytest.mark.parametrize("name", COUNTS | OURS)
+def test_each_has_the_runs_that_were_counted(name: str) -> None:
     made = runs(name)
-    assert len(made) == len({run.name for run in made}) == COUNTS[name]
+    assert len(made) == len({run.name for run in made}) == (COUNTS | OURS)[name]
     assert load(name).name == name
     assert load(name).what
+
+
+@pytest.mark.parametrize("name", ["search", "confirm", "second-suite"])
+def test_what_is_compared_on_one_backbone_has_one_budget_and_as_many_updates(name: str) -> None:
+    for run in runs(name):
+        plan = run.schedule
+        assert (run.sac.backbone, plan.padded) == ("simba", True)
+        if plan.acts_in_target:
+            assert plan.target_budget == 100_000
+            assert plan.updates_per_tick / plan.tick == 1  # five a target step, which is five source steps long
+
+
+def test_a_choice_is_tested_with_seeds_and_on_tasks_that_it_was_not_made_on() -> None:
+    search = load("search")
+    chosen_on = {*search.seeds, *(seed for stage in search.stages for seed in stage.seeds)}
+    assert chosen_on == {0, 1, 2, 3, 4}
+    assert not chosen_on & set(load("confirm").seeds)
+    assert set(load("confirm").tasks) == set(search.tasks)
+    second = load("second-suite").tasks
+    assert not set(second) & set(search.tasks)
+    assert Counter(task.split("-")[0] for task in second) == {"halfcheetah": 2, "hopper": 2, "walker": 2, "ant": 2}
+    assert {task.split("-")[1] for task in second} == {"gravity", "friction", "damping", "mass", "armature", "strength"}
+
+
+def test_without_residual_networks_all_else_is_as_in_simba() -> None:
+    labels = ("all of it", "no residual networks")
+    whole, plain = (runs("ablation", seeds=[0], only=["hopper", label])[0].settings() for label in labels)
+    assert {name for name in whole if plain[name] != whole[name]} == {"backbone", "actor_widths"}
 
 
 @pytest.mark.parametrize("name", COUNTS)
