@@ -20,11 +20,9 @@ from .report.runs import gather
 from .training import evaluation
 from .training import progress as progresses
 from .training import trainer as training
-from .training.callbacks import Callbacks, OnCheckpoint, OnEvaluation
 from .training.config import RunConfig, build, lists_of_floats, with_first_phases
-from .training.deployed import EnvironmentPolicy
-from .training.policies import Policy
-from .training.progress import Progress
+from .training.policies import EnvironmentPolicy, Policy
+from .training.progress import Callbacks, OnCheckpoint, OnEvaluation, Progress
 from .training.run_folder import RunFolder
 
 Environment = str | custom.Factory
@@ -103,7 +101,7 @@ def train(
     on_evaluation: OnEvaluation | None = None,
     on_checkpoint: OnCheckpoint | None = None,
     progress: Progress | bool | None = None,
-    stop: training.Stop | None = None,
+    stop: progresses.Stop | None = None,
     **settings: Any,
 ) -> list[RunFolder]:
     """Train every run of the grid and return their records, in the order of `plan`; one that fails stops no other.
@@ -148,7 +146,7 @@ def resume(
     on_evaluation: OnEvaluation | None = None,
     on_checkpoint: OnCheckpoint | None = None,
     progress: Progress | bool | None = None,
-    stop: training.Stop | None = None,
+    stop: progresses.Stop | None = None,
 ) -> list[RunFolder]:
     """Continue every unfinished run below a folder, exactly where its last checkpoint was; returns those continued.
 

@@ -8,8 +8,8 @@ from safetensors.numpy import load_file
 
 import offdyn
 from offdyn.envs import pairs
+from offdyn.training.progress import Stop, Stopped
 from offdyn.training.run_folder import RunFolder
-from offdyn.training.trainer import Stop, Stopped
 
 from .training.small import PUSH, small
 

@@ -11,8 +11,7 @@ import jax
 from ..envs import pairs
 from ..training import trainer as training
 from ..training.config import RunConfig, build
-from ..training.progress import Quiet
-from ..training.trainer import Stop, Stopped
+from ..training.progress import Quiet, Stop, Stopped
 from .update_loop import ROWS, TASKS
 
 UNDER_WAY = 200  # source steps after which a training has begun for good

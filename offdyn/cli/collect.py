@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util.errors import OffdynError
-from ..training.signals import stop_on_signals
+from ..training.progress import stop_on_signals
 from .parser import COUNT, SEED, THREADS
 
 DONE, STOPPED, INTERRUPTED = 0, 75, 130
@@ -89,8 +89,7 @@ def _train(asked: argparse.Namespace) -> int:
     from ..data.collect import policies
     from ..data.collect.qualities import expand, split
     from ..envs.robots import ROBOTS
-    from ..training.progress import for_people
-    from ..training.trainer import Stopped
+    from ..training.progress import Stopped, for_people
 
     settings: dict[str, Any] = dict(_pair(text, "--set", "NAME=VALUE") for text in asked.set)
     if asked.source_steps is not None:

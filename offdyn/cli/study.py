@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..training.signals import stop_on_signals
+from ..training.progress import stop_on_signals
 from .parser import COUNT, SEED, THREADS, whole
 
 if TYPE_CHECKING:

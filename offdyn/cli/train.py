@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util.errors import OffdynError
-from ..training.signals import stop_on_signals
+from ..training.progress import stop_on_signals
 from .parser import SEED, THREADS
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def _say_what_would_be_trained(
     runs: Sequence["RunConfig"], out: Path, notices: Sequence[str], threads: int | None
 ) -> int:
     from ..studies.overview import table
-    from ..training import trainer as training
     from ..training.config import methods_of
+    from ..training.preparation import checked
     from ..training.progress import Lines
 
     progress = Lines()
     for text in notices:
         progress.say(text)
-    cohorts = training.checked(runs, out, progress)
+    cohorts = checked(runs, out, progress)
     print(f"{sum(map(len, cohorts))} runs in {len(cohorts)} cohorts, below {out}:")
     for run in (run for members in cohorts for run in members):
         print(f"  {run.name}")
@@ -144,15 +144,14 @@ def _until_done_or_stopped(
     asked: argparse.Namespace, out: Path, notices: Sequence[str], train_in: Callable[..., list[Any]]
 ) -> list[Any] | None:
     """Train with progress shown, until the runs are done or, with None, until a signal stopped them."""
-    from ..training import trainer as training
-    from ..training.progress import for_people
+    from ..training.progress import Stopped, for_people
 
     stop, progress = stop_on_signals(), for_people(asked.verbose)
     try:
         for text in notices:
             progress.say(text)
         return train_in(out=out, threads=asked.threads, progress=progress, stop=stop)
-    except training.Stopped:
+    except Stopped:
         progress.close()
         print(f"stopped and saved; continue with: offdyn resume {out}", file=sys.stderr)
         return None

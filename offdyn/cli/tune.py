@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..training.signals import stop_on_signals
+from ..training.progress import stop_on_signals
 from .collect import _pair
 from .parser import COUNT, SEED, THREADS
 
@@ -35,8 +35,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> int:
     from ..studies.tune import BEST, Range, Search, search, spent
-    from ..training.progress import for_people
-    from ..training.trainer import Stopped
+    from ..training.progress import Stopped, for_people
 
     wanted = Search(
         asked.task,

@@ -7,8 +7,7 @@ import numpy as np
 
 from .._util.errors import OffdynError
 from ..envs import pairs
-from ..training.deployed import action_range
-from ..training.policies import Policy, names_of
+from ..training.policies import Policy, action_range, names_of
 
 
 @dataclass(frozen=True)

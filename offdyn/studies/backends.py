@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .._util.errors import OffdynError, unknown
-from ..training.trainer import Stop
+from ..training.progress import Stop
 from .job import DONE, STOPPED, WATCHED, Job, lost, status
 from .sharing import default_workers, shared
 

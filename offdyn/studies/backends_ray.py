@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import __version__
 from .._util.errors import OffdynError
-from ..training.trainer import Stop
+from ..training.progress import Stop
 from . import remote, worker
 from .backends import Backend, Options, Say
 from .job import Job

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util.errors import OffdynError
-from ..training.trainer import Stop
+from ..training.progress import Stop
 from . import remote, worker
 from .backends import Backend, Options, Say
 from .job import JOBS, Job

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._util.errors import OffdynError
-from ..training.signals import stop_on_signals
+from ..training.progress import stop_on_signals
 
 if TYPE_CHECKING:
     from ..training.config import RunConfig
-    from ..training.progress import Progress
+    from ..training.progress import Progress, Stop
     from ..training.run_folder import RunFolder
-    from ..training.trainer import Stop
 
 REASON = (
     "In the source a jet carries the walker three strides at once, in the target it is broken and firing it wastes the "
@@ -223,8 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # networks this small are slower anywhere else
     os.environ.setdefault("XLA_FLAGS", COMPILER)
     try:
-        from ..training.progress import Lines, for_people
-        from ..training.trainer import Stopped
+        from ..training.progress import Lines, Stopped, for_people
 
         class Brief(Lines):
             """Lines without one for every evaluation of every run."""

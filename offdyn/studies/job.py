@@ -32,12 +32,11 @@ import yaml
 from .._util.errors import OffdynError, check_format
 from .._util.files import write_atomically
 from ..training.config import RunConfig, from_yaml, methods_of, to_yaml
-from ..training.progress import Lines, Progress, Quiet
+from ..training.progress import Lines, Progress, Quiet, stop_on_signals
 from ..training.run_folder import RunFolder
-from ..training.signals import stop_on_signals
 
 if TYPE_CHECKING:
-    from ..training.trainer import Stop
+    from ..training.progress import Stop
 
 FORMAT = 1  # of ID.yaml and ID.json
 JOBS = "jobs"  # below STUDY
@@ -152,7 +151,8 @@ def lost(path: Path, why: str) -> None:
 
 def run(path: Path, *, progress: Progress | None = None, stop: Any = None) -> Status:
     """Bring the job to its end from wherever it is; an error is kept in its status and not raised."""
-    from ..training.trainer import Stopped, complete
+    from ..training.progress import Stopped
+    from ..training.trainer import complete
 
     job = read(path)
     with locked(job.path):

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from .._util.files import write_atomically
 from ..data.datasets.opening import folder as datasets
-from ..training.trainer import Stop
+from ..training.progress import Stop
 from .backends import EVERY, Order, Say, _last_line
 from .job import Busy, Job, locked, status, write_status
 from .worker import token_file

@@ -10,8 +10,8 @@ import yaml
 from .. import __version__
 from .._util.errors import OffdynError
 from .._util.files import write_atomically
+from ..training.progress import Stop
 from ..training.run_folder import RunFolder
-from ..training.trainer import Stop
 from . import job as jobs
 from .backends import Backend, Say
 from .job import ENDED, JOBS, Busy, Job

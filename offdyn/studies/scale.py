@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._util.errors import OffdynError
-from ..training.checks import check
-from ..training.config import RunConfig
+from ..training.config import RunConfig, check
 from ..training.schedule import Schedule
 
 WATCHED = ("eval_interval", "log_interval", "checkpoint_interval")

@@ -16,10 +16,9 @@ from .._util.files import write_atomically
 from ..algos.registry import recipe
 from ..algos.sac import Sac
 from ..training.config import RunConfig, build, with_first_phases
-from ..training.progress import Progress, Quiet
+from ..training.progress import Progress, Quiet, Stop, Stopped
 from ..training.run_folder import RunFolder
 from ..training.schedule import ALSO, Schedule
-from ..training.trainer import Stop, Stopped
 from . import job as jobs
 from .backends import Order
 from .plan import plan

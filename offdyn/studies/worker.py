@@ -118,8 +118,7 @@ def _said_stopped(job: Path) -> bool:
 
 def main(path: Path) -> int:
     """The job's process: asked to stop once or often, by whomever, it saves and stops."""
-    from ..training.progress import Lines
-    from ..training.trainer import Stop
+    from ..training.progress import Lines, Stop
     from . import job
 
     stop, say = Stop(), Lines().say

@@ -77,6 +77,7 @@ def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
 
 
 FORMAT = 1
+COHORTS = "cohorts"  # below OUT
 NEWEST, PREVIOUS = "manifest.json", "manifest.previous.json"
 DOMAINS = ("source", "target")
 Ranges = dict[str, list[int]]  # of each domain its first row and the one after its last
@@ -398,7 +399,7 @@ def checked_runs(runs: Any, where: Path) -> dict[str, str]:
     if not isinstance(runs, dict) or not runs or not all(isinstance(text, str) for text in runs.values()):
         raise OffdynError(f"{where}: expected the configurations of its runs by name, found {shown(runs)}")
     for name in runs:
-        if not is_plain(name) or name == "cohorts":
+        if not is_plain(name) or name == COHORTS:
             raise OffdynError(f"{where}: names a run {shown(name)}, which is not the name of a folder beside cohorts/")
     return runs
 

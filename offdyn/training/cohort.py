@@ -1,11 +1,14 @@
-"""Lanes that failed: what of theirs was not finite, and when; no more of it reaches a body or a replay."""
+"""A cohort: runs that share one program, how all of their state advances by a tick, and what a checkpoint has of it."""
 
-from collections.abc import Sequence
-from typing import Any
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from .._util.errors import OffdynError
 from .._util.types import Spec
 from ..data.transition import pack, row_width
 from ..envs import pairs
@@ -14,14 +17,21 @@ from ..envs.processes import BodyProcesses
 from ..envs.tasks import Task
 from .checkpoint import NewRows
 from .config import RunConfig
-from .hardware import beside_a_gpu, capacities
-from .learner import Learner
-from .program import Lane
-from .source_data import SourceData, open_source
+from .hardware import Devices, beside_a_gpu
+from .program import Experience, Lane, Learner, fill_leaves, matching, named_leaves
+
+SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
+TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
+WINDOW = 10  # newest target episodes of a member that speak for it
+TURN = 10  # every so many target episodes the members take turns, however they do
+ROLE = 4  # in (seed, role, ...), which seeds draws; bodies' starts use 0 to 3
 
 
 class Failures(dict[int, tuple[str, int]]):
-    """Of each lane that failed the quantity and the source step."""
+    """Of each lane that failed the quantity that was not finite and the source step.
+
+    No more of it reaches an environment or a replay buffer.
+    """
 
     def alive(self, lanes: int) -> np.ndarray:
         """[lanes] bool: the runs that go on."""
@@ -51,11 +61,6 @@ class Failures(dict[int, tuple[str, int]]):
             failed = np.isin(lane_of, list(self))
             values = np.where(failed[:, None], 0.0, values).astype(values.dtype)
         return values
-
-
-WINDOW = 10  # newest target episodes of a member that speak for it
-TURN = 10  # every so many target episodes the members take turns, however they do
-ROLE = 4  # in (seed, role, ...), which seeds draws; bodies' starts use 0 to 3
 
 
 class Members:
@@ -106,8 +111,28 @@ class Members:
         self.returns, self.episodes = saved["returns"], saved["episodes"]
 
 
-SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
-TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
+class SourceData(NamedTuple):
+    """The rows of a dataset as the device takes them."""
+
+    name: str
+    rows: np.ndarray  # [n, width] float32
+    sha256: str  # of the rows
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """For a run's provenance."""
+        return {"name": self.name, "rows": len(self.rows), "sha256": self.sha256}
+
+
+def open_source(run: RunConfig) -> SourceData:
+    """The dataset that the run names."""
+    from ..data.datasets import open_dataset  # only where there is one
+
+    assert run.schedule.source_data is not None
+    dataset = open_dataset(run.schedule.source_data, target=run.task)
+    rows = dataset.rows()
+    name = str(dataset.card.get("name") or Path(str(run.schedule.source_data)).stem)
+    return SourceData(name, rows, hashlib.sha256(rows.tobytes()).hexdigest())
 
 
 class Cohort:
@@ -119,7 +144,7 @@ class Cohort:
         self.spec, self.normalises = first.spec, first.sac.normalise_observations
         self.lanes_count, self.bodies = len(runs), self.plan.source_env_count
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
-        self.learner = Learner(runs)
+        self.learner = Learner(runs, Devices(len(runs)))
         self.domain = self._open_bodies(threads)
         self.source_ids = np.arange(self.lanes_count * self.bodies)
         self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * self.plan.acts_in_target)
@@ -199,7 +224,7 @@ class Cohort:
 
     def _sizes(self) -> tuple[np.int32, np.int32]:
         """Rows of the source and of the target replay that are filled."""
-        source, target = capacities(self.plan)
+        source, target = self.plan.capacities
         source_rows = min(self._stored("source"), source) if self.source_data is None else len(self.source_data.rows)
         return np.int32(source_rows), np.int32(min(self._stored("target"), target))
 
@@ -292,7 +317,7 @@ class Cohort:
                 self.target_returns.append((int(lane_of[position]), gained))
 
     def _store(self, packed: np.ndarray, flags: np.ndarray, split: int, with_target: bool) -> None:
-        source_capacity, target_capacity = capacities(self.plan)
+        source_capacity, target_capacity = self.plan.capacities
         width = packed.shape[1]
         if split:
             new = packed[:split].reshape(self.lanes_count, self.bodies, width)
@@ -317,3 +342,95 @@ class Cohort:
             return {}
         sizes = self._sizes()[0], np.int32(self._stored("target"))
         return self.learner.diagnose(sizes, self.updates, held_out)
+
+    def continue_from(self, starts: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+        """Some lanes go on with the networks of earlier runs, by their names in agent.safetensors."""
+        now = {"agent": self.learner.lanes.agent, "moments": self.learner.lanes.moments}
+        filled = {}
+        for name, leaf in named_leaves(now).items():
+            of_lanes = np.array(leaf)
+            # A temperature that is not tuned is this run's setting, not the earlier run's.
+            if "log_temperature" not in name or self.runs[0].sac.tune_temperature:
+                for lane, arrays in starts.items():
+                    of_lanes[lane] = matching(name, arrays, of_lanes[lane])
+            filled[name] = of_lanes
+        self.learner.lanes = self.learner.lanes._replace(**fill_leaves(now, filled))
+
+    def agent_arrays(self, lane: int) -> dict[str, np.ndarray]:
+        """One run's networks and optimisers by name, and what its observations are normalised by."""
+        lanes = self.settled
+        tree = {"agent": lanes.agent, "others": lanes.others, "learned": lanes.learned, "moments": lanes.moments}
+        return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
+
+    def take_rows(self) -> dict[str, np.ndarray]:
+        """Those that are not on disk yet, with their flags; whoever takes them puts them there before the next take."""
+        rows = {}
+        for role, new in self.new_rows.items():
+            if new.nbytes:
+                rows[role], rows[f"{role}_flags"] = new.take()
+        return rows
+
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """(state, counters) for a checkpoint; its rows are those that were ever taken."""
+        state = {f"lanes/{name}": np.asarray(leaf) for name, leaf in named_leaves(self.settled).items()}
+        state |= {f"physics/{name}": array for name, array in self.domain.save().items()}
+        state["running_return"] = self.running_return.copy()
+        host = {
+            "clock": self.clock,
+            "source_rows": self.source_rows,
+            "target_rows": self.target_rows,
+            "updates": self.updates,
+            "failures": [[lane, *failure] for lane, failure in self.failures.items()],
+            "finished": self.finished,
+            "learned_at": self.learned_at,
+            "playing": self.playing,
+            "target_returns": self.target_returns,
+            "members": self.members.save(),
+            "source_data": None if self.source_data is None else self.source_data.sha256,
+        }
+        return state, host
+
+    def load(self, state: dict[str, np.ndarray], host: dict[str, Any], segments: list[dict[str, np.ndarray]]) -> None:
+        """Go on exactly where `save` was called; in custom environments, with new episodes.
+
+        Replays are filled from the rows that are left, one after the other, whatever was lost between them.
+        """
+        if self.source_data is not None and host["source_data"] != self.source_data.sha256:
+            raise OffdynError(
+                f"{self.plan.source_data}: not the dataset this training began with (sha256 "
+                f"{self.source_data.sha256[:12]}, was {host['source_data'][:12]}); put that one back to resume"
+            )
+        self.learner.lanes = fill_leaves(
+            self.learner.lanes, {k[6:]: v for k, v in state.items() if k.startswith("lanes/")}
+        )
+        self.domain.load({k[8:]: v for k, v in state.items() if k.startswith("physics/")})
+        self.running_return = state["running_return"].copy()
+        self.clock, self.updates = host["clock"], host["updates"]
+        self.source_rows, self.target_rows = host["source_rows"], host["target_rows"]
+        self.failures = Failures({lane: (quantity, at) for lane, quantity, at in host["failures"]})
+        self.finished = [(lane, role, value) for lane, role, value in host["finished"]]
+        self.learned_at, self.playing = host.get("learned_at"), host.get("playing", False)
+        if "members" in host:
+            self.members.load(host["members"])
+        self.target_returns = [(lane, value) for lane, value in host.get("target_returns", [])]
+        if isinstance(self.domain, pairs.OwnBodies):
+            self.running_return[:], self.playing = 0.0, False
+        rings = []
+        for name, capacity in zip(("source", "target"), self.plan.capacities, strict=True):
+            ring = np.zeros((self.lanes_count, capacity, row_width(self.spec)), np.float32)
+            position = 0
+            for segment in segments:
+                if name in segment:
+                    new = segment[name]
+                    ring[:, (position + np.arange(new.shape[1])) % capacity] = new
+                    position += new.shape[1]
+            given = self.source_rows if name == "source" else self.target_rows
+            if position > given:
+                raise ValueError(f"{position} {name} transitions, where {given} were made")
+            self.lost[name] = given - position
+            rings.append(self.learner.devices.deal(ring))
+        self.learner.experience = Experience(*rings)
+        if self.source_data is not None:
+            self.learner.experience = self.learner.experience._replace(
+                source=self.learner.devices.share(self.source_data.rows)
+            )

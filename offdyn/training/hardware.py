@@ -1,4 +1,4 @@
-"""Several devices: the lanes of a cohort are dealt out among them, and no lane ever needs to hear of another."""
+"""The machine: its devices, among which lanes are dealt out, their memory, and the programs compiled for them."""
 
 import hashlib
 import math
@@ -22,7 +22,6 @@ from ..data.transition import row_width
 from .config import RunConfig
 from .program import Programs, fresh_lane
 from .progress import Progress
-from .schedule import Schedule
 
 LANES = "lanes"  # the only axis of the mesh
 
@@ -107,16 +106,9 @@ class Devices:
         setattr(programs, name, jax.jit(local, donate_argnums=donated))
 
 
-def capacities(plan: Schedule) -> tuple[int, int]:
-    """Rows of the source and of the target replay; one unused row where a domain is not collected."""
-    source = min(plan.replay_size, plan.source_transitions) if plan.source_env_count else 1
-    target = min(plan.replay_size, plan.target_budget)
-    return source, max(target, 1)
-
-
 def replay_bytes(runs: Sequence[RunConfig]) -> int:
     """Device memory of a cohort's replays; a dataset, of which there is one copy for all, is small beside it."""
-    return 4 * len(runs) * row_width(runs[0].spec) * sum(capacities(runs[0].schedule))
+    return 4 * len(runs) * row_width(runs[0].spec) * sum(runs[0].schedule.capacities)
 
 
 def lane_bytes(run: RunConfig) -> int:
@@ -145,7 +137,7 @@ def check_memory(runs: Sequence[RunConfig]) -> None:
     here = f"this {device.platform} has {free / 2**30:.1f} GiB"
     if rows > networks:
         raise OffdynError(
-            f"the replays of {lanes} runs need {rows / 2**30:.1f} GiB ({sum(capacities(runs[0].schedule))} transitions "
+            f"the replays of {lanes} runs need {rows / 2**30:.1f} GiB ({sum(runs[0].schedule.capacities)} transitions "
             f"of {4 * width} bytes each), {here}: lower replay_size, or train fewer seeds or tasks at a time"
         )
     raise OffdynError(

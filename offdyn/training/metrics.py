@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
+import jax
 import numpy as np
 
+from .._util.types import SOURCE, TARGET
+from ..algos.networks import DOMAIN_INPUTS
+from ..algos.sac import actor_network
+from ..data.replay import Moments
 from ..envs import pairs
-from . import cohort_state
-from .callbacks import Evaluated
 from .cohort import Cohort
-from .evaluation import Evaluation
-from .evaluator import Evaluator
-from .policies import Policies
-from .program import DIAGNOSED_ROWS
-from .progress import Progress
+from .evaluation import Evaluation, Evaluator
+from .policies import Policies, StdHead
+from .program import DIAGNOSED_ROWS, Lane
+from .progress import Evaluated, Progress
 from .run_folder import RunFolder
 
 PATIENCE = 300.0  # seconds that a training waits for an evaluation before it says so, and again
@@ -82,7 +84,7 @@ class Measurements:
                 target = result.target_returns[lane] if plan.eval_episodes else mine
                 self._record(int(lane), clock, counts, wall, target, result.source_returns[lane], metrics)
 
-        policies = cohort_state.policies(cohort)
+        policies = policies_of(cohort)
         if plan.keep_policies:
             for lane in np.flatnonzero(alive):
                 write_policy(self.folders[lane], policies, int(lane), f"policies/step-{clock:09d}")
@@ -135,7 +137,7 @@ class Measurements:
         """Fresh episodes of the final policies."""
         plan = self.plan
         index = plan.length // plan.eval_interval + 1
-        final = self.evaluator(cohort_state.policies(self.cohort), plan.final_episodes, 0, index=index)
+        final = self.evaluator(policies_of(self.cohort), plan.final_episodes, 0, index=index)
         self._count_steps(final)
         return final
 
@@ -240,3 +242,43 @@ def write_policy(folder: RunFolder, policies: Policies, lane: int, name: str = "
 def _number(diagnostics: dict[str, np.ndarray], name: str, lane: int) -> float | None:
     """None where there was nothing to measure."""
     return float(diagnostics[name][lane]) if name in diagnostics and not np.isnan(diagnostics[name][lane]) else None
+
+
+def policies_of(cohort: Cohort) -> Policies:
+    """A copy of the policies on the host, as they act in the target; they know their source's side, too."""
+    lanes = cohort.settled
+    network = actor_network(cohort.runs[0].sac, cohort.spec)
+    steps, arrays = network.steps, _deployed(cohort, lanes)
+    source_bias = None
+    if steps[0] in DOMAIN_INPUTS:
+        source_bias = _within(SOURCE, steps[0], arrays)[1][:, None]
+        steps, arrays = steps[1:], _within(TARGET, steps[0], arrays)
+    *arrays, weight, bias = [array if array.ndim == 3 else array[:, None] for array in arrays]
+    actions = cohort.spec.action_size  # the mean comes first, then the log-std
+    bounds = np.stack([np.asarray(bound) for bound in (lanes.sac.log_std_low, lanes.sac.log_std_high)])
+    std_head = StdHead(np.ascontiguousarray(weight[..., actions:]), bias[..., actions:], bounds.T)
+    arrays += [weight[..., :actions], bias[..., :actions]]
+    mean = deviation = None
+    if lanes.moments is not None:
+        mean = np.array(lanes.moments.mean)[:, None]
+        deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
+    return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, std_head, source_bias)
+
+
+def _deployed(cohort: Cohort, lanes: Lane) -> list[np.ndarray]:
+    """The actor's arrays of each lane's deployed member."""
+    members = [agent.actor.value for agent in (lanes.agent, *lanes.others)]
+    every, chosen = np.arange(cohort.lanes_count), cohort.members.deployed
+    return [np.stack([np.asarray(array) for array in same])[chosen, every] for same in zip(*members, strict=True)]
+
+
+def _within(domain: float, how: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The network of one domain: what its first layer makes of the domain is a part of that layer's bias."""
+    said: Any = domain
+    if how == "embedding":
+        table, *arrays = arrays
+        said = table[:, round(domain)][:, None]
+    weight, bias, *others = arrays
+    size = weight.shape[1] - DOMAIN_INPUTS[how]
+    seen, of_domain = weight[:, :size], weight[:, size:]
+    return [seen, bias + (said * of_domain if how == "flag" else said @ of_domain)[:, 0], *others]

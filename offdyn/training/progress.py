@@ -1,14 +1,22 @@
-"""What a person sees of a training: a live table of all lanes in a terminal or a notebook, plain lines elsewhere.
+"""What passes between a training and its user: what is shown, functions of theirs that are called, a wish to stop.
 
 A terminal that has closed, or a log that cannot grow, ends no training.
 """
 
 import io
+import os
 import re
+import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
+
+from .._util.errors import OffdynError
 
 
 class Progress(Protocol):
@@ -235,3 +243,95 @@ def chosen(wanted: Progress | bool | None) -> Progress:
         shown = wanted or (wanted is None and (in_notebook() or sys.stderr.isatty()))
         return for_people() if shown else Quiet()
     return wanted
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluated:
+    """One evaluation of one run, as its line of curve.csv has it."""
+
+    folder: Path  # of the run
+    target_steps: int  # that it had made then
+    target_return: float | None  # mean over episodes; None where none was played
+    source_return: float | None
+    metrics: Mapping[str, float | None]  # the whole line, by column
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def __repr__(self) -> str:
+        returns = (("target", self.target_return), ("source", self.source_return))
+        shown = "".join(f", {domain} return {value:.1f}" for domain, value in returns if value is not None)
+        return f"Evaluated({self.name!r}, target step {self.target_steps}{shown}, {len(self.metrics)} metrics)"
+
+
+OnEvaluation = Callable[[Evaluated], Any]
+OnCheckpoint = Callable[[Path, int], Any]  # a run's folder and its target steps
+
+
+class CallbackFailed(OffdynError):
+    """A user's function raised, which is its cause."""
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """What to call; None: nothing."""
+
+    on_evaluation: OnEvaluation | None = None
+    on_checkpoint: OnCheckpoint | None = None
+
+    def __post_init__(self) -> None:
+        for name, function in vars(self).items():
+            if function is not None and not callable(function):
+                raise OffdynError(f"{name}: expected a function, got {function!r}")
+
+    def call(self, name: str, *about: Any) -> None:
+        """That function, if there is one; where it raises, it is named."""
+        function = getattr(self, name)
+        if function is None:
+            return
+        try:
+            function(*about)
+        except Exception as error:
+            whose = getattr(function, "__qualname__", type(function).__qualname__)
+            raise CallbackFailed(f"{name}, your {whose}, raised {type(error).__name__}: {error}") from error
+
+
+@dataclass
+class Stop:
+    """A wish to stop, looked at once per tick."""
+
+    wanted: bool = False
+
+
+class Stopped(Exception):
+    """Training was asked to stop, or a custom environment failed, and saved itself first."""
+
+
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def stop_on_signals(answer: str = "saving and stopping ...") -> Stop:
+    """Ctrl-C, SIGTERM or a closed terminal: the first sets the wish; a second Ctrl-C or SIGTERM ends the process.
+
+    Where a terminal closes, the kernel and the shell may both send SIGHUP, and nothing can be written any more.
+    """
+    stop = Stop()
+    terminals = [output for output in (1, 2) if os.isatty(output)]
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            stop.wanted = True
+            for output in terminals:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+            return
+        if stop.wanted:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        stop.wanted = True
+        print(answer, file=sys.stderr)
+
+    for number in ASKING:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what nohup asks for
+            signal.signal(number, ask)
+    return stop

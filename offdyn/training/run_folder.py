@@ -47,14 +47,6 @@ class RunFolder:
             self._wandb = Mirror(self)
 
     @classmethod
-    def create(cls, out: Path, config: RunConfig) -> "RunFolder":
-        """A new folder; one that exists is never overwritten."""
-        path = out / config.name
-        if path.exists():
-            raise exists_already(path, out)
-        return cls.begin(path, config)
-
-    @classmethod
     def begin(cls, path: Path, config: RunConfig) -> "RunFolder":
         """A folder of which nothing but its configuration is there yet, or not even that."""
         path.mkdir(parents=True, exist_ok=True)
@@ -296,12 +288,6 @@ class RunFolder:
                 events.close()
         if self._wandb is not None:
             self._wandb.close()
-
-
-def exists_already(path: Path, out: Path) -> OffdynError:
-    return OffdynError(
-        f"{path} exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it"
-    )
 
 
 def _changes(was: RunConfig, now: RunConfig) -> str:

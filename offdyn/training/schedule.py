@@ -116,6 +116,12 @@ class Schedule:
         return self.target_steps if self.acts_in_target else 0
 
     @property
+    def capacities(self) -> tuple[int, int]:
+        """Transitions that a source and a target replay can hold; one unused where a domain is not collected."""
+        source = min(self.replay_size, self.source_transitions) if self.source_env_count else 1
+        return source, max(min(self.replay_size, self.target_budget), 1)
+
+    @property
     def acts_in_target(self) -> bool:
         return self.collects in ("both", "target")
 

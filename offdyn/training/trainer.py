@@ -1,9 +1,9 @@
-"""One cohort from where it is to its end: when it is measured and saved, and what stops it."""
+"""One cohort from where it is to its end: when it is measured and saved, what stops it; all cohorts of a folder."""
 
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +12,30 @@ from safetensors import SafetensorError, safe_open
 
 from .._util.cores import default_threads
 from .._util.errors import OffdynError
+from ..envs import pairs
 from ..envs.custom import EnvironmentFailed
-from . import cohort_state, creation, custom_target, hardware, provenance, source_data, start_from, wandb
-from .callbacks import CallbackFailed, Callbacks
-from .checkpoint import CohortFolder, Saved
+from .checkpoint import COHORTS, CohortFolder, Saved
 from .cohort import Cohort
 from .config import RunConfig, from_yaml, group, methods_of
-from .creation import COHORTS, cohort_folder
-from .hardware import check_memory, keep_programs
-from .metrics import Measurements, write_policy
-from .progress import Progress, Quiet
-from .run_folder import RECORDED, RunFolder
+from .hardware import beside_a_gpu, describe, keep_programs
+from .metrics import Measurements, policies_of, write_policy
+from .preparation import (
+    FAILED,
+    UNNAMED,
+    attend_target,
+    checked,
+    cohort_folder,
+    finish_making,
+    load_start,
+    make_folders,
+    start_failed,
+)
+from .progress import CallbackFailed, Callbacks, Progress, Quiet, Stop, Stopped
+from .run_folder import RECORDED, RunFolder, surroundings
 
 ROWS_FILE = 64 * 2**20  # bytes of new rows that do not wait for a checkpoint: it would stop the training for as long
+ENDED = ("finished", "failed")  # states of a run that nothing is left to do for
 LAST_TRAINING_EPISODES = 10  # that stand for the final policy where no fresh ones are played
-
-
-class Stopped(Exception):
-    """Training was asked to stop, or a custom environment failed, and saved itself first."""
-
-
-@dataclass
-class Stop:
-    """Set by a signal; looked at once per tick."""
-
-    wanted: bool = False
 
 
 class Trainer:
@@ -60,7 +59,7 @@ class Trainer:
         self.measured = Measurements(self.cohort, folders, threads, progress, lambda: self.wall)
         self.started_from: dict[int, dict[str, Any]] = {}  # by lane: the run whose networks it began with
         self._load()
-        self.logs = custom_target.attend(self.cohort, folders, progress)
+        self.logs = attend_target(self.cohort, folders, progress)
         self.reported = set(self.cohort.failures)
 
     @property
@@ -124,7 +123,7 @@ class Trainer:
         if cohort.clock % plan.log_interval == 0:
             self.measured.log()
         if cohort.new_bytes >= ROWS_FILE:
-            self.disk.add_rows(cohort_state.take_rows(cohort))
+            self.disk.add_rows(cohort.take_rows())
 
     def _save_after(self, failure: EnvironmentFailed) -> None:
         """All that was done before an environment failed is kept, and so is what it had done in the same tick."""
@@ -160,7 +159,7 @@ class Trainer:
 
     def _checkpoint(self) -> None:
         self.measured.collect()
-        state, host = cohort_state.save(self.cohort)
+        state, host = self.cohort.save()
         self._report_failures()  # what only the newest updates brought about: a resume would take it for told
         measured, counts = self.measured.save()
         host |= counts | {
@@ -171,7 +170,7 @@ class Trainer:
             folder.flush()
         self._write_policies()
         state |= measured | self._records()
-        self.disk.save(self.cohort.clock, state, host, cohort_state.take_rows(self.cohort))
+        self.disk.save(self.cohort.clock, state, host, self.cohort.take_rows())
         self.progress.say(f"checkpoint at step {self.cohort.clock}", detail=True)
 
     def _load(self) -> None:
@@ -201,7 +200,7 @@ class Trainer:
         clock, plan = saved.clock, self.plan
         if saved.host["clock"] != clock or not 0 <= clock <= plan.length or clock % plan.tick:
             raise ValueError(f"step {saved.host['clock']} of {plan.length}")
-        cohort_state.load(self.cohort, saved.state, saved.host, saved.segments)
+        self.cohort.load(saved.state, saved.host, saved.segments)
         self.measured.load(saved.state, saved.host)
         self.wall_before = float(saved.host["wall"])
         self.started_from = {lane: about for lane, about in saved.host.get("started_from", [])}
@@ -228,13 +227,13 @@ class Trainer:
         begun = {}
         for lane, folder in enumerate(self.folders):
             out = folder.path.parent
-            if start_from.failed(folder.config, out):
-                self.cohort.failures[lane] = (start_from.FAILED, 0)
-            elif (start := start_from.load(folder.config, out)) is not None:
+            if start_failed(folder.config, out):
+                self.cohort.failures[lane] = (FAILED, 0)
+            elif (start := load_start(folder.config, out)) is not None:
                 begun[lane] = start.arrays
                 self.started_from[lane] = dict(start.about)
         if begun:
-            cohort_state.start(self.cohort, begun)
+            self.cohort.continue_from(begun)
 
     def _finish(self) -> None:
         """The last evaluation, fresh episodes of the final policy, and everything a result needs."""
@@ -259,33 +258,47 @@ class Trainer:
             elif len(trained):
                 folder.write_json("final.json", folder.summary(trained) | {"final_of": "training episodes"})
         if self.disk.keeps_rows:
-            self.disk.keep_rows(cohort_state.take_rows(cohort))
+            self.disk.keep_rows(cohort.take_rows())
         self._write_provenance("finished")
         self.disk.finish()
 
     def _write_policies(self) -> None:
-        policies = cohort_state.policies(self.cohort)
+        policies = policies_of(self.cohort)
         for lane, folder in enumerate(self.folders):
             write_policy(folder, policies, lane)
 
     def _write_agent(self, lane: int) -> None:
-        self.folders[lane].write_agent(cohort_state.agent_arrays(self.cohort, lane))
+        self.folders[lane].write_agent(self.cohort.agent_arrays(lane))
 
     def _write_provenance(self, state: str) -> None:
-        provenance.write(
-            self.folders,
-            self.cohort,
-            state,
-            threads=self.threads,
-            wall=self.wall,
-            started_from=self.started_from,
-            evaluation_steps=self.measured.evaluation_steps,
-            dropped=self.disk.dropped,
-        )
-
-
-__all__ = ["Stop", "Stopped", "complete", "resume", "start"]
-ENDED = ("finished", "failed")  # states of a run that nothing is left to do for
+        """Where the numbers come from; a run that failed is failed, whatever the state of the others."""
+        cohort = self.cohort
+        about = surroundings(self.threads) | {"written_at": datetime.now(UTC).isoformat(timespec="seconds")}
+        for lane, folder in enumerate(self.folders):
+            failure = cohort.failures.get(lane)
+            about_run: dict[str, Any] = {
+                "state": "failed" if failure else state,
+                "preset": folder.config.preset,
+                "models": pairs.fingerprints(folder.config.task),
+                "lanes_in_cohort": len(self.folders),
+                "wall_seconds": round(self.wall, 1),
+                "source_steps": cohort.source_rows,
+                "target_steps": cohort.target_rows,
+                "updates": cohort.updates,
+            }
+            if isinstance(folder.config.task, pairs.OwnPair):
+                about_run["evaluation_target_steps"] = int(self.measured.evaluation_steps[lane])
+            if folder.config.schedule.tuning_target_steps is not None:
+                about_run["tuning_target_steps"] = folder.config.schedule.tuning_target_steps
+            if lane in self.started_from:
+                about_run["start_from"] = dict(self.started_from[lane])
+            if cohort.source_data is not None:
+                about_run["source_data"] = cohort.source_data.about
+            if any((dropped := self.disk.dropped).values()):
+                about_run["dropped_transitions"] = dropped  # each domain's ranges: first, and one after the last
+            if failure:
+                about_run["failure"] = {"quantity": failure[0], "step": failure[1]}
+            folder.write_json("provenance.json", about | about_run)
 
 
 def start(
@@ -299,37 +312,8 @@ def start(
     callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
     """Train all runs, cohort by cohort; a run that fails says so in its folder and stops no other."""
-    trainers = creation.create(checked(runs, out, progress or Quiet()), out, keep_replay)
+    trainers = make_folders(checked(runs, out, progress or Quiet()), out, keep_replay)
     return _train_all(trainers, threads, progress or Quiet(), stop or Stop(), callbacks)
-
-
-def checked(runs: Sequence[RunConfig], out: Path, progress: Progress) -> list[list[RunConfig]]:
-    """The cohorts that these runs come to, of which nothing is there yet and all could be trained here."""
-    start_from.check(runs, out)
-    source_data.check(runs, progress)
-    custom_target.check(runs)
-    wandb.check(runs)
-    cohorts = group(_left_to_do(runs, out))
-    creation.check_new(cohorts, out)
-    for members in cohorts:
-        check_memory(members)
-    return cohorts
-
-
-def _left_to_do(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
-    """The runs without those that others continue from and that an earlier training in this folder has finished."""
-    needed = {run.schedule.start_from for run in runs}
-    left = []
-    for run in runs:
-        folder = out / run.name
-        if run.name in needed and (folder / "config.yaml").exists():
-            earlier = RunFolder.open(folder)
-            if not run.computes_as(earlier.config):
-                raise OffdynError(f"{folder} was trained with other settings than now asked for: choose another --out")
-            if earlier.state == "finished":
-                continue
-        left.append(run)
-    return left
 
 
 def resume(
@@ -345,7 +329,7 @@ def resume(
 
     `drop_damaged`: without transitions whose file is damaged in every checkpoint.
     """
-    creation.complete(out)
+    finish_making(out)
     progress = progress or Quiet()
     found = sorted(path for path in (out / COHORTS).glob("*") if _holds_training(path))
     if not found:
@@ -356,7 +340,7 @@ def resume(
 
 def _holds_training(path: Path) -> bool:
     """Whether a cohort began there, also where the file is gone that says which runs it has."""
-    return path.is_dir() and not {entry.name for entry in path.iterdir()} <= creation.UNNAMED
+    return path.is_dir() and not {entry.name for entry in path.iterdir()} <= UNNAMED
 
 
 def complete(
@@ -424,7 +408,7 @@ def _is_whole(folder: RunFolder) -> bool:
     leaves = ["policy.safetensors", "agent.safetensors"]
     try:
         about = folder.provenance
-        if about["state"] == "failed" and about["failure"]["quantity"] == start_from.FAILED:
+        if about["state"] == "failed" and about["failure"]["quantity"] == FAILED:
             leaves.remove("agent.safetensors")  # it never had one
         for name in leaves:
             with safe_open(folder.path / name, "numpy"):
@@ -443,12 +427,12 @@ def _train_all(
     callbacks: Callbacks | None = None,
 ) -> list[RunFolder]:
     done = []
-    threads = threads or default_threads(hardware.beside_a_gpu())
+    threads = threads or default_threads(beside_a_gpu())
     keep_programs(progress)
     try:
         for number, (folders, cohort) in enumerate(trainers, start=1):
             methods = methods_of(folder.config for folder in folders)
-            runs = f"{len(folders)} runs of {methods}{hardware.describe(len(folders))}"
+            runs = f"{len(folders)} runs of {methods}{describe(len(folders))}"
             progress.say(f"cohort {number} of {len(trainers)}: {runs}")
             Trainer(folders, cohort, threads, progress, stop, callbacks or Callbacks()).run()
             done += folders

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import pytest
 
-from offdyn.training import learner
+from offdyn.training import program
 
 made: dict[Any, Any] = {}
 
@@ -14,7 +14,7 @@ made: dict[Any, Any] = {}
 @pytest.fixture(scope="module", autouse=True)
 def made_once(shared_programs: None) -> Iterator[None]:
     """Cohorts of one shape share their programs, which hold no state; programs this small need no optimising."""
-    programs = learner.Programs
+    programs = program.Programs
 
     def remembered(method: Any, *rest: Any, **named: Any) -> Any:
         key = (method.name, rest, tuple(sorted(named.items())))
@@ -24,7 +24,7 @@ def made_once(shared_programs: None) -> Iterator[None]:
 
     before = jax.config.values["jax_disable_most_optimizations"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learner, "Programs", remembered)
+        patch.setattr(program, "Programs", remembered)
         patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # of other processes, too
         jax.config.update("jax_disable_most_optimizations", True)
         yield

@@ -150,7 +150,7 @@ def test_functions_from_python_train_and_resume(tmp_path):
     watcher = tiny.Watcher(stop_at=200)
     with pytest.raises(tiny.Stopped):
         tiny.train(tmp_path / "runs", watcher, source=source, target=target, eval_episodes=0)
-    tiny.offdyn.api.own.GIVEN.clear()
+    tiny.offdyn.api.custom.GIVEN.clear()
     (run,), _ = tiny.resume(tmp_path / "runs", source=source, target=target)
     assert tiny.counts(run) == (480, 48, 445)
 
@@ -173,7 +173,7 @@ def test_vgdf_says_that_it_does_not_know_the_ends_and_works_with_that():
         (["--source", named("source")], "custom target: name it, too"),
         (["--target", named("target")], "source-less"),
         (["--source", named("source"), "--target", named("target"), "--target-mode", "often"], "steps or episodic"),
-        (["--source", named("source"), "--target", named("target"), "--env-processes", "3"], "auto or on or off"),
+        (["--source", named("source"), "--target", named("target"), "--env-processes", "3"], "auto, on or off"),
         (["--source", named("source"), "--target", named("target"), "--time-limit", "0"], "whole number from 1 to"),
         (["--task", "jetpack", "--target-log", "log"], "records a custom --target"),
         ([], "--source and --target"),

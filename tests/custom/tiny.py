@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import offdyn
-from offdyn.training.progress import Quiet
+from offdyn.training.progress import Quiet, Stop, Stopped
 from offdyn.training.run_folder import RunFolder
-from offdyn.training.trainer import Stop, Stopped
 
 HERE = "tests.custom.environments"
 environments: Any = importlib.import_module(HERE)

@@ -19,8 +19,9 @@ from offdyn.data.datasets.target_log import TargetLog
 from offdyn.data.doctor import diagnose, diagnose_dataset
 from offdyn.envs import pairs
 from offdyn.envs.custom import OwnPair, pair_of
-from offdyn.training import source_data
+from offdyn.training.cohort import open_source
 from offdyn.training.config import build
+from offdyn.training.preparation import check_datasets
 from offdyn.training.progress import Quiet
 
 from .simulated import simulated, write_d4rl
@@ -266,16 +267,16 @@ def test_a_training_learns_from_the_actions_that_the_target_will_execute(pendulu
             said.append(text)
 
     run, _ = build(pair_of(None, "Pendulum-v1"), "par", settings={"source_data": pendulum})
-    source_data.check([run], Heard())
+    check_datasets([run], Heard())
     assert said == [f"{pendulum}: actions are mapped to [-1, 1] from their bounds [-2, 2]"]
-    action = source_data.open_source(run).rows[:, 3]
+    action = open_source(run).rows[:, 3]
     np.testing.assert_allclose(action, open_dataset(pendulum).action[:, 0])
     assert 0.95 < np.abs(action).max() <= 1.0
     save(with_action_bounds(acted(2 * shares()), [-2], [2]), tmp_path / "other.safetensors")
     other = build(run.task, "par", settings={"source_data": str(tmp_path / "other.safetensors")})[0]
     with pytest.raises(OffdynError, match="2 observation entries and 1 actions, Pendulum-v1 has 3 and 1"):
-        source_data.check([other], Heard())
+        check_datasets([other], Heard())
     still = Dataset(**(open_dataset(pendulum).arrays() | {"reward": np.zeros(400)}), card={})
     save(still, tmp_path / "other.safetensors")
     with pytest.raises(OffdynError, match=r"no-rewards.*`offdyn check .*other.safetensors --target Pendulum-v1` says"):
-        source_data.check([other], Heard())
+        check_datasets([other], Heard())

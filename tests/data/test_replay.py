@@ -9,10 +9,8 @@ from scipy import stats
 from offdyn.data.replay import Moments, Replay, no_moments, unpack
 from offdyn.data.transition import pack, row_width
 from offdyn.envs.domain import Rows
-from offdyn.training import cohort_state
 from offdyn.training.cohort import Cohort
-from offdyn.training.hardware import capacities
-from offdyn.training.metrics import write_policy
+from offdyn.training.metrics import policies_of, write_policy
 from offdyn.training.policies import Policy
 from offdyn.training.run_folder import RunFolder
 
@@ -102,7 +100,7 @@ def stored(cohort):
 
 def test_a_full_ring_holds_the_newest_rows_and_a_young_one_all_of_them(cohort, stored):
     source, target = stored["source"], stored["target"]
-    assert capacities(cohort.plan) == (KEPT, KEPT)
+    assert cohort.plan.capacities == (KEPT, KEPT)
     assert (source.shape[1], target.shape[1]) == (TICKS * BODIES, TICKS)
     order = np.argsort(np.arange(TICKS * BODIES)[-KEPT:] % KEPT)
     assert np.array_equal(cohort.learner.experience.source, source[:, -KEPT:][:, order])
@@ -132,7 +130,7 @@ def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_pat
     source, target, _ = cohort.learner.programs.act(
         cohort.learner.keys, cohort.learner.lanes, seen, seen[:, :1], np.int32(7), np.zeros(LANES, np.int32)
     )
-    policies = cohort_state.policies(cohort)
+    policies = policies_of(cohort)
     for lane, run in enumerate(cohort.runs):
         moments = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf[lane], float), cohort.learner.lanes.moments)
         normal = (seen[lane] - moments.mean) / np.sqrt(moments.spread / moments.rows)

@@ -14,8 +14,8 @@ from offdyn.cli.main import main
 from offdyn.data.datasets import save
 from offdyn.training import trainer as training
 from offdyn.training.config import RunConfig, group
+from offdyn.training.progress import ASKING
 from offdyn.training.run_folder import RunFolder
-from offdyn.training.signals import ASKING
 
 from ..data.simulated import simulated, write_d4rl
 from ..training.small import small

@@ -64,7 +64,8 @@ def run(
     **settings: Any,
 ) -> RunFolder:
     """A run's folder with config.yaml, provenance.json and a policy."""
-    folder = RunFolder.create(out, build(task, method, settings=settings)[0])
+    config = build(task, method, settings=settings)[0]
+    folder = RunFolder.begin(out / config.name, config)
     spec = pairs.spec_of(folder.config.task)
     backbone = folder.config.sac.backbone
     write(folder, random_policies(spec.observation_size, spec.action_size, normalised, backbone=backbone))

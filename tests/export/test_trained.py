@@ -92,7 +92,7 @@ def test_evaluate_plays_the_side_that_is_asked_for(run: RunFolder, capsys: pytes
 def test_an_unknown_domain_and_a_side_that_was_not_saved_are_refused_in_words(run: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(OffdynError, match="no domain 'sauce'; did you mean 'source'"):
         offdyn.load_policy(run, domain="sauce")
-    copy = RunFolder.create(tmp_path, run.config)
+    copy = RunFolder.begin(tmp_path / run.config.name, run.config)
     arrays = load_file(run.path / "policy.safetensors")
     del arrays["source.bias"]
     copy.write_policy(arrays, offdyn.load_policy(run).policies.steps)

@@ -42,7 +42,7 @@ def make_run(
     Its returns rise from `begin` in a line.
     """
     config, _ = build(task, method, preset, seed, {"target_steps": 400, **settings})
-    folder = RunFolder.create(out, config)
+    folder = RunFolder.begin(out / config.name, config)
     for index in range(points):
         folder.append_curve(
             {

@@ -18,7 +18,7 @@ from offdyn.studies.backends import Backend, Options, find
 from offdyn.studies.job import Job
 from offdyn.studies.plan import plan
 from offdyn.training.config import RunConfig, build, with_first_phases
-from offdyn.training.trainer import Stop
+from offdyn.training.progress import Stop
 
 from ..training.small import outcome, rows_of, small
 

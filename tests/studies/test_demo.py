@@ -17,8 +17,7 @@ from offdyn.envs.jetpack import CAMP, EDGE, FLIGHT, HEIGHT, JETPACK, SIGHT, STRI
 from offdyn.envs.toy import WorldBodies
 from offdyn.studies import demo
 from offdyn.training.config import from_yaml, group, to_yaml
-from offdyn.training.progress import Quiet
-from offdyn.training.trainer import Stop, Stopped
+from offdyn.training.progress import Quiet, Stop, Stopped
 
 HELD, FIRED = -0.5, 0.5
 SOURCE, TARGET = np.array([False]), np.array([True])

@@ -13,9 +13,9 @@ from offdyn.studies import job as jobs
 from offdyn.studies.job import Busy, Job
 from offdyn.studies.plan import plan
 from offdyn.training import trainer as training
-from offdyn.training.progress import Quiet
+from offdyn.training.preparation import cohort_folder
+from offdyn.training.progress import Quiet, Stop
 from offdyn.training.run_folder import RunFolder
-from offdyn.training.trainer import Stop
 
 from .tiny import BROKEN, study
 
@@ -68,7 +68,7 @@ def test_once_done_it_does_nothing(whole: Job) -> None:
 
 def test_a_kill_between_the_cohorts_folder_and_its_first_file_loses_nothing(whole: Job, tmp_path: Path) -> None:
     (job,) = written(tmp_path, "sac")
-    training._cohort_folder(list(job.runs), job.folder).mkdir(parents=True)
+    cohort_folder((run.name for run in job.runs), job.folder).mkdir(parents=True)
     assert jobs.run(job.path).state == "done"
     assert results(job) == results(whole)
 

@@ -17,7 +17,7 @@ from offdyn.studies import backends_ray
 from offdyn.studies import job as jobs_of
 from offdyn.studies.backends import Options, find
 from offdyn.studies.backends_ray import Resources, resources
-from offdyn.training.trainer import Stop
+from offdyn.training.progress import Stop
 
 from ..training.small import differing, outcome
 from .small_jobs import (

@@ -12,7 +12,7 @@ from offdyn.studies import job as jobs_of
 from offdyn.studies import worker
 from offdyn.studies.backends import Options, find
 from offdyn.studies.backends_slurm import Requeued, Slurm, Submitted
-from offdyn.training.trainer import Stop
+from offdyn.training.progress import Stop
 
 from ..training.small import differing, outcome
 from .small_jobs import (

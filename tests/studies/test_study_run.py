@@ -135,9 +135,9 @@ def test_a_job_whose_need_failed_never_begins_and_is_named(tmp_path: Path) -> No
 def run_plan(folder: Path, what: object) -> list[str]:
     """Names of the cohorts' folders."""
     from offdyn.studies.plan import plan
-    from offdyn.training.trainer import _cohort_folder
+    from offdyn.training.preparation import cohort_folder
 
-    return [_cohort_folder(list(job.runs), folder).name for job in plan(what.runs()[0], folder).left]  # type: ignore[attr-defined]
+    return [cohort_folder((run.name for run in job.runs), folder).name for job in plan(what.runs()[0], folder).left]
 
 
 def test_a_run_that_breaks_is_named_and_the_study_is_not_whole(tmp_path: Path) -> None:

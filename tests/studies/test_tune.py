@@ -11,9 +11,8 @@ from offdyn.api import plan
 from offdyn.cli.main import main
 from offdyn.studies import job as jobs
 from offdyn.studies.tune import BEST, Range, Search, search, spent
-from offdyn.training.progress import Quiet
+from offdyn.training.progress import Quiet, Stop, Stopped
 from offdyn.training.run_folder import find_runs
-from offdyn.training.trainer import Stop, Stopped
 
 from .tiny import SHORT
 

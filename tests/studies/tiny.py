@@ -11,7 +11,7 @@ from offdyn.studies.backends import Order, Say
 from offdyn.studies.job import Job
 from offdyn.studies.run import Outcome, Wanted, run
 from offdyn.studies.study import Study, parse
-from offdyn.training.trainer import Stop
+from offdyn.training.progress import Stop
 
 SHORT = {
     "source_steps": 600,

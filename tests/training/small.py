@@ -14,8 +14,7 @@ from offdyn.envs.pairs import open_bodies
 from offdyn.envs.toy import World
 from offdyn.training import trainer as training
 from offdyn.training.config import RunConfig, build
-from offdyn.training.progress import Quiet
-from offdyn.training.trainer import Stop, Stopped
+from offdyn.training.progress import Quiet, Stop, Stopped
 
 BRIEF = {
     "source_steps": 480,

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 
 from offdyn._util.errors import OffdynError
 from offdyn.cli.main import main
-from offdyn.data.collect import policies, qualities, replays
+from offdyn.data.collect import policies, qualities, replays, snapshots
 from offdyn.data.collect.episodes import NOISE
 from offdyn.data.collect.policies import choose
 from offdyn.data.collect.qualities import Collector, expand, split
@@ -24,12 +24,9 @@ from offdyn.data.datasets import load
 from offdyn.data.datasets.opening import QUALITIES
 from offdyn.data.doctor import diagnose_dataset
 from offdyn.envs import pairs
-from offdyn.training import snapshots
 from offdyn.training.policies import Policy
-from offdyn.training.progress import Quiet
+from offdyn.training.progress import ASKING, Quiet, Stopped
 from offdyn.training.run_folder import RunFolder
-from offdyn.training.signals import ASKING
-from offdyn.training.trainer import Stopped
 
 from . import small
 

@@ -9,7 +9,7 @@ import pytest
 
 import offdyn
 from offdyn.training import progress
-from offdyn.training.callbacks import Evaluated
+from offdyn.training.progress import Evaluated
 from offdyn.training.run_folder import find_runs
 
 from .small import PUSH, outcome, small

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 import jax, numpy as np
 from offdyn.envs import pairs
-from offdyn.training import devices
+from offdyn.training import hardware
 from offdyn.training.cohort import Cohort
 from offdyn.training.hardware import keep_programs
 from offdyn.training.progress import Quiet
@@ -37,7 +37,7 @@ pairs.WORLDS[PUSH.name] = PUSH
 folder = Path(sys.argv[1])
 
 for count in (1, 2):
-    devices.count_for = lambda lanes: count
+    hardware.count_for = lambda lanes: count
     cohort = Cohort(runs)
     learner, rng = cohort.learner, np.random.default_rng(0)
     state = learner.lanes
@@ -53,7 +53,7 @@ for count in (1, 2):
     np.savez(folder / f"{count}.npz", *map(np.asarray, learned))
 
 train(runs, folder / "runs", stop_at=200)
-devices.count_for = lambda lanes: 1
+hardware.count_for = lambda lanes: 1
 print("resumed at step 200" in resume(folder / "runs").said)
 """
 

@@ -11,8 +11,7 @@ import pytest
 from offdyn._util.errors import OffdynError
 from offdyn.envs.tasks import resolve
 from offdyn.training import hardware, metrics
-from offdyn.training.evaluation import evaluate
-from offdyn.training.evaluator import Evaluator
+from offdyn.training.evaluation import Evaluator, evaluate
 from offdyn.training.policies import Policies
 
 from . import small
@@ -69,7 +68,7 @@ def test_a_child_that_dies_is_told_of(children):
         children(policies(), **WANTED)
 
 
-@pytest.mark.parametrize("module", ["offdyn.training.evaluator", "offdyn.envs.processes"])
+@pytest.mark.parametrize("module", ["offdyn.training.evaluation", "offdyn.envs.processes"])
 def test_a_child_loads_no_jax(module):
     said = f"import sys, {module}; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", said], check=False).returncode == 0

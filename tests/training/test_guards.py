@@ -17,7 +17,7 @@ from offdyn.algos import registry
 from offdyn.algos.method import Method
 from offdyn.envs import pairs
 from offdyn.envs.toy import World
-from offdyn.training import cohort, hardware, learner
+from offdyn.training import cohort, hardware, program
 from offdyn.training.config import build
 from offdyn.training.trainer import start
 
@@ -208,7 +208,7 @@ def test_updates_are_the_same_however_soon_their_thread_sends_them(
     runs = [run(seed=0), run(seed=1, critic_learning_rate=1e30)]  # the second fails
     train(runs, tmp_path / "by a thread")
     for name, late in (("at once", False), ("late", True)):
-        monkeypatch.setattr(learner, "ThreadPoolExecutor", lambda *_, late=late: _Here(late))
+        monkeypatch.setattr(program, "ThreadPoolExecutor", lambda *_, late=late: _Here(late))
         train(runs, tmp_path / name)
         assert files_of(tmp_path / name / runs[0].name) == files_of(tmp_path / "by a thread" / runs[0].name)
         agents = [(tmp_path / out / runs[1].name / "agent.safetensors") for out in (name, "by a thread")]
@@ -221,7 +221,7 @@ def test_what_goes_wrong_while_updates_are_sent_stops_the_training(
     def refuse(*_: Any) -> None:
         raise MemoryError("no room on the device")
 
-    monkeypatch.setattr(learner.Learner, "_keep", refuse)
+    monkeypatch.setattr(program.Learner, "_keep", refuse)
     with pytest.raises(MemoryError, match="no room"):
         start([run(seed=0)], tmp_path / "out")
 

@@ -109,7 +109,7 @@ def test_a_training_whose_terminal_closes_saves_itself_and_ends_with_the_same_by
 
 
 def test_a_training_under_nohup_outlives_its_terminal() -> None:
-    code = "import signal; from offdyn.training.signals import stop_on_signals; stop = stop_on_signals(); "
+    code = "import signal; from offdyn.training.progress import stop_on_signals; stop = stop_on_signals(); "
     code += "signal.raise_signal(signal.SIGHUP); print(stop.wanted)"
     said = subprocess.run(["nohup", sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "False\n"

@@ -13,9 +13,9 @@ from safetensors.numpy import load_file
 from offdyn._util.errors import OffdynError
 from offdyn.algos.registry import METHODS, RECIPES
 from offdyn.data.datasets import save
-from offdyn.training import cohort_state
 from offdyn.training.cohort import Cohort
 from offdyn.training.config import build, with_first_phases
+from offdyn.training.metrics import policies_of
 
 from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train
@@ -64,7 +64,7 @@ def test_the_dataset_is_one_copy_for_all_lanes_and_stays_out_of_the_checkpoints(
     assert cohort.learner.experience.target.shape == (3, 48, 8)
     for _ in range(10):
         cohort.tick()
-    assert set(cohort_state.take_rows(cohort)) == {"target", "target_flags"}
+    assert set(cohort.take_rows()) == {"target", "target_flags"}
 
 
 def test_what_is_learned_from_a_dataset_is_what_is_learned_from_a_replay_that_holds_it(data: str) -> None:
@@ -95,7 +95,7 @@ def test_normalised_observations_use_the_datasets_statistics_and_keep_them(data:
     for _ in range(8):
         cohort.tick()
     np.testing.assert_allclose(cohort.learner.lanes.moments.mean[0], expected.mean(0), atol=0.01)
-    np.testing.assert_allclose(cohort_state.policies(cohort).deviation[0, 0], expected.std(0), rtol=0.02)
+    np.testing.assert_allclose(policies_of(cohort).deviation[0, 0], expected.std(0), rtol=0.02)
 
 
 @pytest.mark.parametrize("method", RECIPES_ON_DATA)

@@ -121,7 +121,7 @@ def test_a_setting_that_came_later_is_what_the_run_did_whatever_its_preset_says_
 
 
 def test_a_curve_with_older_columns_goes_on_under_them_and_is_read_under_todays(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, one())
+    folder = RunFolder.begin(tmp_path / "run", one())
     head = "source_steps,target_steps,target_return_mean,penalty_mean,reward_penalty,deviation_on_source_rows"
     (folder.path / "curve.csv").write_text(f"{head}\n0,0,1.0,,,\n")
     new = {"target_steps": 12, "source_steps": 120, "target_return_mean": 2.0, "reward_penalty": 0.5}

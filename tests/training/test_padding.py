@@ -23,9 +23,8 @@ from offdyn.envs.simulator import Simulator
 from offdyn.envs.tasks import resolve
 from offdyn.training import cohort, hardware, trainer
 from offdyn.training.config import build, group
-from offdyn.training.leaves import named_leaves
 from offdyn.training.policies import Policy
-from offdyn.training.program import Lane, Programs, lane_settings, run_keys
+from offdyn.training.program import Lane, Programs, lane_settings, named_leaves, run_keys
 
 from ..probes import quick_compilation  # noqa: F401
 

@@ -9,10 +9,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from offdyn._util.errors import OffdynError
+from offdyn.data.collect.snapshots import read_behaviour, stacked, write_behaviour
 from offdyn.envs.custom import OwnPair
-from offdyn.training.deployed import EnvironmentPolicy
-from offdyn.training.policies import Policies, Policy
-from offdyn.training.snapshots import read_behaviour, stacked, write_behaviour
+from offdyn.training.policies import EnvironmentPolicy, Policies, Policy
 
 from ..export import made_up
 

@@ -17,6 +17,7 @@ from offdyn.envs import pairs, toy
 from offdyn.training import trainer as training
 from offdyn.training.config import from_yaml
 from offdyn.training.policies import Policy
+from offdyn.training.progress import Stop, Stopped
 from offdyn.training.run_folder import RunFolder, find_runs
 
 from . import small
@@ -232,17 +233,17 @@ def test_evaluation_never_feeds_training(undisturbed: Path, tmp_path: Path) -> N
 
 
 def test_a_failing_write_of_a_curve_line_is_cut_back(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, run())
+    folder = RunFolder.begin(tmp_path / "run", run())
     folder.append_curve({"a": 1, "b": 2.5})
-    lengths = folder.flush()
+    folder.flush()
     with open(folder.path / "curve.csv", "a") as file:
         file.write("3,")
-    folder.cut_back(lengths)
+    folder.mend()
     assert list(csv.DictReader((folder.path / "curve.csv").read_text().splitlines())) == [{"a": "1", "b": "2.5"}]
 
 
 def test_a_stopped_training_raises_stopped(tmp_path: Path) -> None:
-    stop = training.Stop(wanted=True)
-    with pytest.raises(training.Stopped):
+    stop = Stop(wanted=True)
+    with pytest.raises(Stopped):
         training.start(small.two_runs(), tmp_path / "out", stop=stop)
     assert [folder.state for folder in find_runs(tmp_path / "out")] == ["stopped", "stopped"]

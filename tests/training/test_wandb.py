@@ -160,7 +160,8 @@ def test_a_failing_wandb_costs_one_notice_and_no_training(tmp_path: Path, capsys
 @pytest.mark.parametrize("what", ["init", "log", "finish"])
 def test_whatever_fails_is_said_and_the_runs_files_are_whole(what: str, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", Broken(what))
-    folder = RunFolder.create(tmp_path, build("jetpack", "sac", settings={"wandb": "mine"})[0])
+    config = build("jetpack", "sac", settings={"wandb": "mine"})[0]
+    folder = RunFolder.begin(tmp_path / config.name, config)
     folder.write_json("provenance.json", {"format": 1, "state": "finished"})
     for clock in (10, 20):
         folder.append_metrics(clock, {"loss": 1.0})
@@ -178,7 +179,8 @@ def test_whatever_fails_is_said_and_the_runs_files_are_whole(what: str, tmp_path
 def test_wandb_is_told_how_a_run_ended(state: str, told: list[str], tmp_path: Path, monkeypatch) -> None:
     broken = Broken("nothing")
     monkeypatch.setitem(sys.modules, "wandb", broken)
-    folder = RunFolder.create(tmp_path, build("jetpack", "sac", settings={"wandb": "mine"})[0])
+    config = build("jetpack", "sac", settings={"wandb": "mine"})[0]
+    folder = RunFolder.begin(tmp_path / config.name, config)
     folder.append_metrics(10, {"loss": 1.0})
     folder.write_json("provenance.json", {"format": 1, "state": state})
     folder.close()
@@ -187,7 +189,7 @@ def test_wandb_is_told_how_a_run_ended(state: str, told: list[str], tmp_path: Pa
 
 def test_after_a_crash_the_numbers_that_wandb_may_lack_are_sent_again(tmp_path: Path, monkeypatch) -> None:
     config = build("jetpack", "sac", settings={"wandb": "mine"})[0]
-    folder = RunFolder.create(tmp_path, config)
+    folder = RunFolder.begin(tmp_path / config.name, config)
     monkeypatch.setitem(sys.modules, "wandb", Broken("nothing"))
     folder.append_curve({"target_steps": 1, "normalised": None})
     folder.append_metrics(10, {"a loss": 1.0})  # and then it dies

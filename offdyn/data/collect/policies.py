@@ -13,14 +13,14 @@ from ..._util.errors import OffdynError
 from ..._util.files import write_atomically
 from ...envs import pairs
 from ...envs.tasks import Task
-from ...training import snapshots
 from ...training import trainer as training
+from ...training.checkpoint import COHORTS
 from ...training.config import RunConfig, build, to_yaml
 from ...training.policies import Policies, Policy
-from ...training.progress import Progress, Quiet
+from ...training.progress import Progress, Quiet, Stop, Stopped
 from ...training.run_folder import PACKAGES, RunFolder
 from ..datasets import made_here, save
-from . import replays
+from . import replays, snapshots
 
 METHOD = "sac-src"  # the run that SAC-tune starts from, too
 # Stochastic returns at which a policy is of medium quality: near those of D4RL's medium sets (ant: our choice).
@@ -48,7 +48,7 @@ def train(
     unfinished: bool = False,
     threads: int | None = None,
     progress: Callable[[], Progress] = Quiet,
-    stop: training.Stop | None = None,
+    stop: Stop | None = None,
 ) -> list[Path]:
     """Train (or go on, or only pick, as far as an earlier call came), then write OUT/behaviours; its files."""
     levels = LEVELS | dict(levels or {})
@@ -58,7 +58,7 @@ def train(
     folder = out / "runs"
     if not unfinished:
         _train_what_is_left(runs, folder, threads, progress, stop)
-    stop, say, written = stop or training.Stop(), progress(), list[Path]()
+    stop, say, written = stop or Stop(), progress(), list[Path]()
     try:
         for robot in robots:
             mine = [RunFolder.open(folder / run.name) for run in runs if run.task == _source(robot)]
@@ -85,10 +85,10 @@ def _train_what_is_left(
     folder: Path,
     threads: int | None,
     progress: Callable[[], Progress],
-    stop: training.Stop | None,
+    stop: Stop | None,
 ) -> None:
     _check_same(runs, folder)
-    if any((folder / training.COHORTS).glob("*/cohort.json")):
+    if any((folder / COHORTS).glob("*/cohort.json")):
         training.resume(folder, threads=threads, progress=progress(), stop=stop)
         _check_same(runs, folder)
     new = [run for run in runs if not (folder / run.name).exists()]
@@ -124,13 +124,13 @@ def choose(steps: Sequence[int], returns: Sequence[float], level: float | None) 
     return Choice(int(medium), bool(len(enough)), len(at) - 1)
 
 
-def _measure(run: RunFolder, threads: int | None, progress: Progress, stop: training.Stop) -> np.ndarray:
+def _measure(run: RunFolder, threads: int | None, progress: Progress, stop: Stop) -> np.ndarray:
     """[snapshots, episodes]: the stochastic returns of every policy the run kept."""
     paths = list(snapshots.kept(run).values())
     returns: list[np.ndarray] = []
     for first in range(0, len(paths), snapshots.TOGETHER):
         if stop.wanted:
-            raise training.Stopped
+            raise Stopped
         some = _policies(paths[first : first + snapshots.TOGETHER])
         returns.append(snapshots.stochastic_returns(some, run.config.task, EPISODES, run.config.seed, threads))
         done = min(first + snapshots.TOGETHER, len(paths))

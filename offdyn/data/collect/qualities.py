@@ -19,10 +19,10 @@ from ...envs.robots import ROBOTS
 from ...training.policies import Policies
 from ...training.progress import Progress, Quiet
 from ...training.run_folder import RunFolder
-from ...training.snapshots import Behaviour, draw, read_behaviour
 from ..datasets import Dataset, join, load, made_here, save
 from ..datasets.opening import QUALITIES
 from .episodes import Act, bodies_for, play, uniform, without_unfinished
+from .snapshots import Behaviour, draw, read_behaviour
 
 STEPS = 1_000_000
 RECIPE = 1  # raised whenever the same seed and policy would give other rows

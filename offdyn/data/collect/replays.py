@@ -8,9 +8,9 @@ from safetensors import SafetensorError, safe_open
 
 from ..._util.errors import OffdynError
 from ...envs import padding, pairs
+from ...training.checkpoint import COHORTS
 from ...training.cohort import DIVERGED, TRUNCATED
 from ...training.run_folder import RunFolder
-from ...training.trainer import COHORTS
 from ..datasets import Dataset
 
 

@@ -12,13 +12,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save as to_bytes
 
-from .._util.errors import OffdynError, check_format
-from .._util.files import write_atomically
-from ..data.collect.episodes import NOISE, role_of
-from ..envs import pairs
-from ..envs.pairs import Pair
-from .policies import Policies, Policy
-from .run_folder import RunFolder
+from ..._util.errors import OffdynError, check_format
+from ..._util.files import write_atomically
+from ...envs import pairs
+from ...envs.pairs import Pair
+from ...training.policies import Policies, Policy
+from ...training.run_folder import RunFolder
+from .episodes import NOISE, role_of
 
 FORMAT = 1
 PICKING = 3  # the role in (seed, role, ...) that seeds starts; training and evaluation use 0 to 2
