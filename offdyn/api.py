@@ -14,9 +14,7 @@ from .algos.backbones import BACKBONES, Backbone
 from .algos.method import Method
 from .algos.registry import METHODS, RECIPES, Recipe
 from .envs import custom, pairs
-from .envs.gym import RobotEnv
 from .envs.pairs import Pair
-from .report.runs import gather
 from .training import evaluation
 from .training import progress as progresses
 from .training import trainer as training
@@ -227,6 +225,8 @@ def make_env(task: Wanted, role: str = "target", **options: Any) -> gymnasium.En
         return custom.make(pair.reference(role), role)
     if isinstance(pair, pairs.World):
         raise OffdynError(f"{pair.name} is a toy environment for trainings: Gymnasium has no environment of it")
+    from .envs.gym import RobotEnv
+
     return RobotEnv(pair if role == "target" else pairs.source_of(pair), **options)  # type: ignore[arg-type]
 
 
@@ -239,6 +239,8 @@ class Runs(NamedTuple):
 
 def load_runs(*folders: str | Path) -> Runs:
     """Curves and final returns of every run below some folders, finished or not, as columns for a data frame."""
+    from .report.runs import gather
+
     found = [run for run in gather(map(Path, folders)) if run.state != "damaged"]
     if not found:
         raise OffdynError(f"no runs below {', '.join(map(str, folders)) or 'no folder'}")

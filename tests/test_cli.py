@@ -13,9 +13,8 @@ from offdyn.api import plan
 from offdyn.cli.main import main
 from offdyn.training.config import group
 from offdyn.training.progress import Lines, LiveTable, short_names
-from offdyn.training.run_folder import find_runs
 
-from .training.small import SHORT
+from .training.small import SHORT, find_runs
 
 
 @pytest.fixture(scope="module")

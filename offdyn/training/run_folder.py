@@ -337,13 +337,6 @@ def _cell(value: Any) -> str:
     return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
 
 
-def find_runs(folder: Path) -> list[RunFolder]:
-    """Every run below a folder, or the run that it is."""
-    if (folder / "config.yaml").exists():
-        return [RunFolder.open(folder)]
-    return [RunFolder.open(path.parent) for path in sorted(folder.glob("*/config.yaml"))]
-
-
 def surroundings(threads: int | None) -> dict[str, Any]:
     """Versions and hardware, as they matter to a result."""
     import jax

@@ -17,8 +17,8 @@ from offdyn.cli.main import main
 from offdyn.studies import backends
 from offdyn.studies import job as jobs
 from offdyn.studies.backends import BACKENDS, Options, find
-from offdyn.training.run_folder import find_runs
 
+from ..training.small import find_runs
 from .tiny import BROKEN, PAR, run_here, study, write
 
 PATIENCE = 240.0  # seconds for a process on a busy machine

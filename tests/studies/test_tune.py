@@ -12,8 +12,8 @@ from offdyn.cli.main import main
 from offdyn.studies import job as jobs
 from offdyn.studies.tune import BEST, Range, Search, search, spent
 from offdyn.training.progress import Quiet, Stop, Stopped
-from offdyn.training.run_folder import find_runs
 
+from ..training.small import find_runs
 from .tiny import SHORT
 
 TEMPERATURE = Range("temperature", 0.05, 0.5, log=True)

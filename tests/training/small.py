@@ -15,6 +15,7 @@ from offdyn.envs.toy import World
 from offdyn.training import trainer as training
 from offdyn.training.config import RunConfig, build
 from offdyn.training.progress import Quiet, Stop, Stopped
+from offdyn.training.run_folder import RunFolder
 
 BRIEF = {
     "source_steps": 480,
@@ -142,3 +143,8 @@ def rows_of(world: Any, steps: int, seed: int = 0) -> Dataset:
     columns = [np.stack([getattr(rows, name) for rows in played], 1) for name in played[0]._fields[:6]]
     columns[5][:, -1] = ~columns[4][:, -1]  # where a body's recording stops
     return Dataset(*(column.reshape(-1, *column.shape[2:]) for column in columns), card={"robot": world.name})
+
+
+def find_runs(out: Path) -> list[RunFolder]:
+    """Every run of a training."""
+    return [RunFolder.open(path.parent) for path in sorted(out.glob("*/config.yaml"))]

@@ -10,9 +10,8 @@ import pytest
 import offdyn
 from offdyn.training import progress
 from offdyn.training.progress import Evaluated
-from offdyn.training.run_folder import find_runs
 
-from .small import PUSH, outcome, small
+from .small import PUSH, find_runs, outcome, small
 
 ASKED = small("sac") | {"normalise_observations": True}
 

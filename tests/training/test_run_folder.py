@@ -18,10 +18,10 @@ from offdyn.training import trainer as training
 from offdyn.training.config import from_yaml
 from offdyn.training.policies import Policy
 from offdyn.training.progress import Stop, Stopped
-from offdyn.training.run_folder import RunFolder, find_runs
+from offdyn.training.run_folder import RunFolder
 
 from . import small
-from .small import run, train
+from .small import find_runs, run, train
 
 ISSUE_COLUMNS = (
     "source_steps, target_steps, updates, target_return_mean, target_return_std, source_return_mean, normalised, "
@@ -173,11 +173,6 @@ def test_the_agent_holds_networks_and_optimisers_of_every_part(folder: Path) -> 
     names = " ".join(load_file(folder / "agent.safetensors"))
     for part in ("actor.value", "actor.adam", "critic.value", "critic.adam", "target_critic", "learned"):
         assert part in names
-
-
-def test_runs_are_found_below_a_folder(undisturbed: Path, folder: Path) -> None:
-    assert [found.config.seed for found in find_runs(undisturbed)] == [0, 1]
-    assert [found.path for found in find_runs(folder)] == [folder]
 
 
 class CountingBodies(toy.WorldBodies):
