@@ -140,7 +140,7 @@ def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_pat
         for actions in (source[lane], policies(seen)[lane]):
             np.testing.assert_allclose(actions, expected, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(target[lane], expected[:1], rtol=1e-3, atol=1e-4)
-        folder = RunFolder.create(tmp_path, run)
+        folder = RunFolder.begin(tmp_path / run.name, run)
         write_policy(folder, policies, lane)
         exported = Policy(folder.path / "policy.safetensors")
         np.testing.assert_allclose(exported(seen[lane]), expected, rtol=1e-3, atol=1e-4)
