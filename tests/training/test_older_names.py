@@ -124,6 +124,7 @@ def test_a_curve_with_older_columns_goes_on_under_them_and_is_read_under_todays(
     folder = RunFolder.begin(tmp_path / "run", one())
     head = "source_steps,target_steps,target_return_mean,penalty_mean,reward_penalty,deviation_on_source_rows"
     (folder.path / "curve.csv").write_text(f"{head}\n0,0,1.0,,,\n")
+    folder.put_back({"curve.csv": f"{head}\n0,0,1.0,,,\n".encode()})
     new = {"target_steps": 12, "source_steps": 120, "target_return_mean": 2.0, "reward_penalty": 0.5}
     folder.append_curve(new | {"deviation_on_source_transitions": 4.0, "a_new_one": 1.0})
     assert (folder.path / "curve.csv").read_text().splitlines() == [head, "0,0,1.0,,,", "120,12,2.0,0.5,0.5,4.0"]

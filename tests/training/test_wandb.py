@@ -182,7 +182,8 @@ def test_wandb_is_told_how_a_run_ended(state: str, told: list[str], tmp_path: Pa
     config = build("jetpack", "sac", settings={"wandb": "mine"})[0]
     folder = RunFolder.begin(tmp_path / config.name, config)
     folder.append_metrics(10, {"loss": 1.0})
-    folder.write_json("provenance.json", {"format": 1, "state": state})
+    failure = {"failure": {"quantity": "critic loss", "step": 10}} if state == "failed" else {}
+    folder.write_json("provenance.json", {"format": 1, "state": state, **failure})
     folder.close()
     assert broken.asked == ["init", "log", *told]
 
