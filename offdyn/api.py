@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +15,18 @@ from .algos.method import Method
 from .algos.registry import METHODS, RECIPES, Recipe
 from .envs import custom, pairs
 from .envs.pairs import Pair
+from .training import base_policy as base_policies
 from .training import evaluation
 from .training import progress as progresses
 from .training import trainer as training
 from .training.config import RunConfig, build, lists_of_floats, with_first_phases
-from .training.policies import EnvironmentPolicy, Policy
+from .training.policies import Policy
 from .training.progress import Callbacks, OnCheckpoint, OnEvaluation, Progress
 from .training.run_folder import RunFolder
 
 Environment = str | custom.Factory
 Wanted = str | Path | Mapping[str, Any] | Pair
+BaseFunction = Callable[[np.ndarray], Any]  # observations [n, S] to actions [n, A]
 
 
 def plan(
@@ -43,8 +45,11 @@ def plan(
 
     In place of a task, `source` and `target` name custom environments: a Gymnasium id, module:function, or a
     function that returns an environment; the source may be a dataset. A setting that may differ by lane (a float:
-    penalty, temperature ...) may be a list, each value of which is a run.
+    penalty, temperature ...) may be a list, each value of which is a run. `base_policy`, an ONNX file, a run's folder
+    or a function, stays as it is: what is learned moves its actions, by at most `residual`.
     """
+    if settings.get("base_policy") is not None:
+        settings = {**settings, "base_policy": base_policies.reference_of(settings["base_policy"])}
     if target is not None:
         if task is not None:
             raise OffdynError("expected either a task or source and target, got both")
@@ -77,6 +82,12 @@ def plan(
                 runs.append(config)
                 notices += [text for text in said if text not in notices]
     return with_first_phases(runs), notices
+
+
+def _give_base_policy(function: BaseFunction | None) -> None:
+    """Keep in mind what a run's record can only name."""
+    if function is not None:
+        base_policies.reference_of(function)
 
 
 def _several(values: Any) -> list[Any]:
@@ -140,6 +151,7 @@ def resume(
     *,
     source: Environment | None = None,
     target: Environment | None = None,
+    base_policy: BaseFunction | None = None,
     threads: int | None = None,
     on_evaluation: OnEvaluation | None = None,
     on_checkpoint: OnCheckpoint | None = None,
@@ -152,6 +164,7 @@ def resume(
         out: the `out` of an earlier training.
         source: the function the training was given, where no name leads to it.
         target: likewise.
+        base_policy: likewise.
         threads: for the physics; changes no result.
         on_evaluation: as in `train`.
         on_checkpoint: likewise.
@@ -162,11 +175,18 @@ def resume(
     for role, wanted in (("source", source), ("target", target)):
         if wanted is not None:
             custom.reference_of(wanted, role)
+    _give_base_policy(base_policy)
     with contextlib.closing(progresses.chosen(progress)) as shown:
         return training.resume(Path(out), threads=threads, progress=shown, stop=stop, callbacks=callbacks)
 
 
-def load_policy(run: str | Path | RunFolder, *, domain: str = "target", normalised: bool = False) -> Policy:
+def load_policy(
+    run: str | Path | RunFolder,
+    *,
+    domain: str = "target",
+    normalised: bool = False,
+    base_policy: BaseFunction | None = None,
+) -> Policy:
     """The policy of a run: call it with what the environment shows to get the mean action [..., A], in its own units.
 
     It needs NumPy alone. A run has one from its first checkpoint on; `run` is its folder, or its record. An observation
@@ -176,17 +196,23 @@ def load_policy(run: str | Path | RunFolder, *, domain: str = "target", normalis
         run: its folder, or its record.
         domain: "target", or "source" for the source's side of a policy that was trained with `domain_input`.
         normalised: observations flat and actions in [-1, 1], as training has them.
+        base_policy: the function the training was given, where no name leads to it.
     """
+    _give_base_policy(base_policy)
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
-    path, config = folder.path / "policy.safetensors", folder.config
-    policy = Policy(path, domain) if normalised else EnvironmentPolicy(path, config.task, domain)
-    if domain == "source" and config.sac.domain_input != "none" and not policy.of_source:
-        raise OffdynError(f"{path}: was saved without its source's side: only the target's is known")
+    policy = base_policies.policy_of(folder, domain, normalised=normalised)
+    if domain == "source" and folder.config.sac.domain_input != "none" and not policy.of_source:
+        raise OffdynError(f"{policy.path}: was saved without its source's side: only the target's is known")
     return policy
 
 
 def evaluate(
-    run: str | Path | RunFolder, episodes: int = 50, *, seed: int = 1_000_000, domain: str = "target"
+    run: str | Path | RunFolder,
+    episodes: int = 50,
+    *,
+    seed: int = 1_000_000,
+    domain: str = "target",
+    base_policy: BaseFunction | None = None,
 ) -> dict[str, np.ndarray]:
     """Returns of fresh episodes of a run's policy, by role: the target's and, where there is one, the source's.
 
@@ -195,15 +221,17 @@ def evaluate(
         episodes: in each.
         seed: of the episodes' starts.
         domain: whose side of a policy that was trained with `domain_input` plays.
+        base_policy: the function the training was given, where no name leads to it.
     """
     for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise OffdynError(f"{name}: expected a whole number from {least} on, got {value!r}")
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
     task = folder.config.task
-    policy = load_policy(folder, domain=domain, normalised=True)
+    policy = load_policy(folder, domain=domain, normalised=True, base_policy=base_policy)
     sources = episodes if pairs.plays_source(task) else 0
-    result = evaluation.evaluate(policy.policies, [task], [seed], episodes, sources, index=0)
+    residuals = [policy.residual]
+    result = evaluation.evaluate(policy.policies, [task], [seed], episodes, sources, index=0, residuals=residuals)
     returns = {"target": result.target_returns[0]}
     return returns | {"source": result.source_returns[0]} if sources else returns
 

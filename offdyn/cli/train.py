@@ -46,6 +46,9 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument(
         "--start-from", metavar="RUN", help="continue from a run's networks; may name {seed} and {robot}"
     )
+    base = "a frozen policy whose actions are only moved: an ONNX file, a run's folder, module:function"
+    train.add_argument("--base-policy", metavar="FILE", help=base)
+    train.add_argument("--residual", metavar="R", help="how far, as a share of half an action's range; default 0.3")
     several = "PAR's beta; several values are several runs; `preset 0`: each beside its ablation"
     train.add_argument("--penalty", "--beta", nargs="+", metavar="B", help=several)
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="any other setting")
@@ -87,6 +90,8 @@ def train(asked: argparse.Namespace) -> int:
         "env_processes",
         "source_data",
         "start_from",
+        "base_policy",
+        "residual",
         "wandb",
     )
     wanted |= {name: getattr(asked, name) for name in (*named, "penalty") if getattr(asked, name) is not None}

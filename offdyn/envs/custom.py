@@ -247,7 +247,7 @@ def factory_of(reference: str, role: str) -> Factory:
         except OffdynError as error:
             raise OffdynError(f"{role} {reference}: {error}") from None
     module, colon, name = reference.partition(":")
-    if colon and (found := _in_module(module, name, reference, role)) is not None:
+    if colon and (found := in_module(module, name, reference, role)) is not None:
         return found
     if (known := _registered(reference)) is None:
         raise OffdynError(f"{role} {reference}: {_no_such(reference, role)}")
@@ -310,7 +310,7 @@ def _registered(reference: str) -> str | None:
         return None
 
 
-def _in_module(module: str, name: str, reference: str, role: str) -> Factory | None:
+def in_module(module: str, name: str, reference: str, role: str) -> Factory | None:
     """The function; None where the module only registers an id of that name."""
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)  # as `python -m` has it

@@ -15,6 +15,7 @@ from .domain import Domain
 from .effects import NONE, EffectBodies
 from .jetpack import JETPACK
 from .padding import PaddedBodies
+from .residual import ResidualBodies
 from .simulator import Simulator
 from .tasks import Task
 from .toy import World, WorldBodies
@@ -155,6 +156,12 @@ def normalised(pair: Pair, episode_return: float) -> float | None:
     return tasks.normalised(pair, episode_return) if isinstance(pair, Task) else None
 
 
+def own_bodies(domain: Domain) -> OwnBodies | None:
+    """Those of custom environments, with or without base policies in them."""
+    inner = domain.inner if isinstance(domain, ResidualBodies) else domain
+    return inner if isinstance(inner, OwnBodies) else None
+
+
 def seen_by(domain: Domain, ids: np.ndarray) -> np.ndarray:
     """[bodies, S] what the bodies see, right for these: of custom environments no other begins an episode for it."""
-    return domain.seen_by(ids) if isinstance(domain, OwnBodies) else domain.observation
+    return domain.seen_by(ids) if isinstance(domain, OwnBodies | ResidualBodies) else domain.observation

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ PROMISE = (
     "the observation is normalised inside: hand it over as the environment gives it, its parts flattened in order"
 )
 DOMAIN = "target: the policy was told its domain in training, and the target's share is in the first layer's bias"
+MOVED = (
+    "tanh(...) moves the action of a base policy: clip(clip((base(observation) - middle) / half) + residual * "
+    "tanh(...)), clipped to [-1, 1] each, stands in its place"
+)
 NOT_FINITE = "undefined: check observations before they go in (policy.py refuses them)"
 
 
@@ -35,8 +40,9 @@ def contract(run: RunFolder, policy: Policy, parts: Parts, kind: str, files: Map
     (observation_size, action_size), task = parts.sizes, run.config.task
     said = {
         "format": FORMAT,
-        "policy": PROMISE,
+        "policy": PROMISE if parts.reach is None else f"{PROMISE}; {MOVED}",
         **({} if run.config.sac.domain_input == "none" else {"domain": DOMAIN}),
+        **({} if parts.reach is None else {"base": _base(run, parts, files)}),
         "input": {
             "name": "observation",
             "shape": ["batch", observation_size],
@@ -62,6 +68,15 @@ def contract(run: RunFolder, policy: Policy, parts: Parts, kind: str, files: Map
         "export": {"format": kind, "offdyn": __version__, "sha256": {name: _sha256(c) for name, c in files.items()}},
     }
     return yaml.safe_dump(said, sort_keys=False, default_flow_style=None, width=120)
+
+
+def _base(run: RunFolder, parts: Parts, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The base policy, and where it is now: null where whoever runs the policy has to hand it over."""
+    plan = run.config.schedule
+    beside = next((name for name in ("base.safetensors", "base.onnx") if name in files), None)
+    inside = "policy" if beside is None and parts.base is not None else beside
+    name = re.sub(r".*/", "", str(plan.base_policy))  # of a file or folder without where it lies
+    return {"policy": name, "sha256": plan.base_sha256, "residual": plan.residual, "file": inside}
 
 
 def _parts(pair: pairs.Pair) -> list[dict[str, Any]] | None:

@@ -2,12 +2,14 @@
 
 import dataclasses
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.extend.mlir.dialects import stablehlo
 
+from .._util.errors import OffdynError
 from ..algos.networks import Network
 from .parts import Parts
 
@@ -16,15 +18,12 @@ PLACE = re.compile(r' loc\((?:#loc\d*|unknown|"[^"]*")\)')  # where in which fil
 
 
 def files(parts: Parts) -> dict[str, bytes]:
-    arrays = parts.arrays()
-
-    def policy(observation: jax.Array) -> jax.Array:
-        x = (observation - arrays["observation.mean"]) / arrays["observation.deviation"]
-        # In full precision: the default of some devices has fewer bits than float32.
-        with jax.default_matmul_precision("highest"):
-            x = Network(parts.steps, (), 0).apply(tuple(map(jnp.asarray, parts.layers.values())), x)
-        action = arrays["action.middle"] + arrays["action.half"] * jnp.tanh(x)
-        return jnp.clip(action, arrays["action.low"], arrays["action.high"])
+    if parts.reach is not None and not isinstance(parts.base, Parts):
+        raise OffdynError(
+            "--format stablehlo can hold a base policy of offdyn only, a run's folder: --format numpy holds an ONNX "
+            "file and takes a Python function, --format onnx holds an ONNX file"
+        )
+    policy = _policy(parts)
 
     (batch,) = jax.export.symbolic_shape("batch")
     observation = jax.ShapeDtypeStruct((batch, parts.sizes[0]), jnp.float32)
@@ -35,6 +34,25 @@ def files(parts: Parts) -> dict[str, bytes]:
         "policy.jax_export": bytes(_without_places(everywhere).serialize()),
         "policy.stablehlo.mlir": _portable(alone.mlir_module()).encode(),
     }
+
+
+def _policy(parts: Parts) -> Callable[[jax.Array], jax.Array]:
+    arrays = parts.arrays()
+    base = _policy(parts.base) if isinstance(parts.base, Parts) else None
+
+    def policy(observation: jax.Array) -> jax.Array:
+        x = (observation - arrays["observation.mean"]) / arrays["observation.deviation"]
+        # In full precision: the default of some devices has fewer bits than float32.
+        with jax.default_matmul_precision("highest"):
+            x = Network(parts.steps, (), 0).apply(tuple(map(jnp.asarray, parts.layers.values())), x)
+        share = jnp.tanh(x)
+        if base is not None:
+            given = jnp.clip((base(observation) - arrays["action.middle"]) / arrays["action.half"], -1, 1)
+            share = jnp.clip(given + arrays["residual"] * share, -1, 1)
+        action = arrays["action.middle"] + arrays["action.half"] * share
+        return jnp.clip(action, arrays["action.low"], arrays["action.high"])
+
+    return policy
 
 
 def _without_places(exported: Any) -> Any:

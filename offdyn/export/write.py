@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from .._util.errors import OffdynError, unknown
-from ..training.policies import Policy
+from ..training.base_policy import policy_of
 from ..training.run_folder import RunFolder
 from . import FORMATS
 from .contract import contract
@@ -19,11 +19,11 @@ def export(run: str | Path, kind: str, out: str | Path | None = None) -> Path:
     if kind not in FORMATS:
         raise unknown("export format", kind, FORMATS)
     folder = RunFolder.open(Path(run))
-    policy = Policy(folder.path / "policy.safetensors")
+    policy = policy_of(folder, normalised=True)
     out = folder.path / "export" / kind if out is None else Path(out)
     if out.exists():
         raise OffdynError(f"{out} exists already: name another folder with --out, or delete it")
-    parts = parts_of(policy, folder.config.task)
+    parts = parts_of(policy, folder.config)
     # Imported now: only whoever asks for a format needs its packages.
     files_of: Callable[[Parts], dict[str, bytes]] = import_module(f".{kind}_format", __package__).files
     files = files_of(parts)

@@ -123,6 +123,8 @@ def comparable(run: Run) -> dict[str, Any]:
     settings = {name: value for name, value in run.settings.items() if name not in elsewhere}
     if settings.get("start_from"):
         settings["start_from"] = re.sub(r"seed-\d+", "seed-*", Path(str(settings["start_from"])).name)
+    if re.search(r"seed-\d+", base := str(settings.get("base_policy"))):
+        settings |= {"base_policy": re.sub(r"seed-\d+", "seed-*", base), "base_sha256": None}
     return settings
 
 

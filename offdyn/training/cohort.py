@@ -14,7 +14,9 @@ from ..data.transition import pack, row_width
 from ..envs import pairs
 from ..envs.domain import NoBodies, Rows
 from ..envs.processes import BodyProcesses
+from ..envs.residual import with_residuals
 from ..envs.tasks import Task
+from .base_policy import as_chosen, residuals_of
 from .checkpoint import NewRows
 from .config import RunConfig
 from .hardware import Devices, beside_a_gpu
@@ -117,11 +119,13 @@ class SourceData(NamedTuple):
     name: str
     rows: np.ndarray  # [n, width] float32
     sha256: str  # of the rows
+    out_of_reach: int = 0  # transitions left out: no residual on the base policy leads to their actions
 
     @property
     def about(self) -> dict[str, Any]:
         """For a run's provenance."""
-        return {"name": self.name, "rows": len(self.rows), "sha256": self.sha256}
+        about = {"name": self.name, "rows": len(self.rows), "sha256": self.sha256}
+        return about | ({"out_of_reach": self.out_of_reach} if self.out_of_reach else {})
 
 
 def open_source(run: RunConfig) -> SourceData:
@@ -129,10 +133,10 @@ def open_source(run: RunConfig) -> SourceData:
     from ..data.datasets import open_dataset  # only where there is one
 
     assert run.schedule.source_data is not None
-    dataset = open_dataset(run.schedule.source_data, target=run.task)
+    dataset, out_of_reach = as_chosen(open_dataset(run.schedule.source_data, target=run.task), run)
     rows = dataset.rows()
     name = str(dataset.card.get("name") or Path(str(run.schedule.source_data)).stem)
-    return SourceData(name, rows, hashlib.sha256(rows.tobytes()).hexdigest())
+    return SourceData(name, rows, hashlib.sha256(rows.tobytes()).hexdigest(), out_of_reach)
 
 
 class Cohort:
@@ -144,6 +148,7 @@ class Cohort:
         self.spec, self.normalises = first.spec, first.sac.normalise_observations
         self.lanes_count, self.bodies = len(runs), self.plan.source_env_count
         self.tasks, self.seeds = [run.task for run in runs], [run.seed for run in runs]
+        self.residuals = residuals_of(runs)
         self.learner = Learner(runs, Devices(len(runs)))
         self.domain = self._open_bodies(threads)
         self.source_ids = np.arange(self.lanes_count * self.bodies)
@@ -182,6 +187,8 @@ class Cohort:
             domain = pairs.with_effects(domain, robots, starts)
         elif bodies:
             domain = pairs.open_bodies(bodies, starts, threads, self.plan.env_processes, self.plan.padded)
+        of_sources = [residual for residual in self.residuals for _ in range(self.bodies)]
+        domain = with_residuals(domain, of_sources + self.residuals * self.plan.acts_in_target)
         if self.bodies > 1:
             # Staggered, so that time limits do not end all episodes of a run at once.
             spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies
@@ -308,7 +315,7 @@ class Cohort:
             body = ids[position]
             role = SOURCE if body < len(self.source_ids) else TARGET
             gained, self.running_return[body] = float(self.running_return[body]), 0.0
-            if isinstance(self.domain, pairs.OwnBodies) and self.domain.interrupted[body]:
+            if (own := pairs.own_bodies(self.domain)) is not None and own.interrupted[body]:
                 continue  # nobody knows what it would have gained
             self.finished.append((int(lane_of[position]), role, gained))
             if role == TARGET:
@@ -413,7 +420,7 @@ class Cohort:
         if "members" in host:
             self.members.load(host["members"])
         self.target_returns = [(lane, value) for lane, value in host.get("target_returns", [])]
-        if isinstance(self.domain, pairs.OwnBodies):
+        if pairs.own_bodies(self.domain) is not None:
             self.running_return[:], self.playing = 0.0, False
         rings = []
         for name, capacity in zip(("source", "target"), self.plan.capacities, strict=True):

@@ -22,6 +22,7 @@ from ..algos.method import Preset
 from ..algos.registry import Recipe, recipe
 from ..algos.sac import Sac, actor_network, critic_network
 from ..envs import batched, padding, pairs
+from . import base_policy
 from .schedule import ALSO, NEW_NAMES, OLDER, WATCHING, Schedule, renamed
 
 FORMAT = 1  # of config.yaml
@@ -86,6 +87,8 @@ class RunConfig:
         """Equal for runs that can share one compiled program."""
         static = {**vars(self.schedule), **static_fields(self.sac), **static_fields(self.hyper)}
         del static["start_from"], static["tuning_target_steps"], static["wandb"]  # which no program knows of
+        if self.schedule.source_data is None:  # whose transitions, shared by all lanes, depend on the base policy
+            del static["base_policy"], static["base_sha256"], static["residual"]
         # Target episodes differ in length, and lanes share one clock: such a run has a cohort to itself.
         alone = self.name if self.schedule.target_mode == "episodic" else ""
         family = "any robot" if self.schedule.padded else pairs.family_of(self.task)
@@ -99,7 +102,7 @@ def methods_of(runs: Iterable[RunConfig]) -> str:
 
 
 def _short(key: str, value: Any) -> str:
-    if key in ("source_data", "start_from"):
+    if key in ("base_policy", "source_data", "start_from"):
         value = Path(str(value)).stem if key == "source_data" else Path(str(value)).name
     if isinstance(value, tuple):
         value = "x".join(map(str, value))
@@ -133,7 +136,7 @@ def build(
         if name not in types_by_name and name not in OLDER:
             raise unknown(f"setting of method '{method}'", name, types_by_name)
         chosen[name] = coerce(name, types_by_name.get(name, int), value)
-    for name in ("source_data", "start_from", "target_log"):
+    for name in ("base_policy", "source_data", "start_from", "target_log"):
         if chosen.get(name):
             chosen[name] = _located(name, chosen[name], the_task, seed)
     if the_recipe.offline and not chosen.get("source_data"):
@@ -149,6 +152,7 @@ def build(
     below = {**values, **the_recipe.defaults}
     chosen = renamed(chosen, below)
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
+    values |= base_policy.recorded(values)
     values.setdefault("batch_size", BATCH if values.get("learns_from", Schedule.learns_from) == "both" else 2 * BATCH)
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
@@ -331,7 +335,7 @@ def _preset_values(preset: Preset, task: str, chosen: Mapping[str, Any]) -> tupl
 
 def _located(name: str, value: str, task: pairs.Pair, seed: int) -> str:
     """A path as one that means the same from every folder; a dataset's name as it is."""
-    if name == "start_from":
+    if name in ("base_policy", "start_from"):
         value = value.replace("{seed}", str(seed)).replace("{robot}", pairs.family_of(task))
     kind = "lerobot:" if value.startswith("lerobot:") else ""
     path = Path(value.removeprefix(kind))

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -19,6 +19,7 @@ from ..data.transition import pack
 from ..envs import pairs
 from ..envs.domain import Domain, Rows
 from ..envs.pairs import Pair
+from ..envs.residual import Residual, with_residuals
 from .policies import Policies
 
 EVALUATION = 2  # the role in (seed, role, ...) that seeds starts; training uses 0 for source and 1 for target
@@ -47,10 +48,15 @@ def evaluate(
     threads: int | None = None,
     kept_rows: int = 0,
     padded: bool = False,
+    residuals: Sequence[Residual | None] = (),
 ) -> Evaluation:
-    """Whole episodes of every lane's policy, all stepped together; evaluation number `index` has its own starts."""
+    """Whole episodes of every lane's policy, all stepped together; evaluation number `index` has its own starts.
+
+    `residuals`: of each lane, where some move the actions of base policies.
+    """
+    residuals = residuals or [None] * len(tasks)
     if isinstance(tasks[0], pairs.OwnPair):
-        return _evaluate_own(policies, tasks, seeds, target_episodes, source_episodes, index, kept_rows)
+        return _evaluate_own(policies, tasks, seeds, residuals, target_episodes, source_episodes, index, kept_rows)
     lanes = len(tasks)
     roles = ["target"] * target_episodes + ["source"] * source_episodes
     per_lane = len(roles)
@@ -59,6 +65,7 @@ def evaluate(
     bodies = [(task, role) for task in tasks for role in roles]
     starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
     domain = pairs.open_bodies(bodies, starts, threads, padded=padded)
+    domain = with_residuals(domain, [residual for residual in residuals for _ in roles])
     returns = np.zeros(lanes * per_lane)
     stepped: list[np.ndarray] = []
     packed: list[np.ndarray] = []
@@ -88,6 +95,7 @@ def _evaluate_own(
     policies: Policies,
     tasks: Sequence[Pair],
     seeds: Sequence[int],
+    residuals: Sequence[Residual | None],
     target_episodes: int,
     source_episodes: int,
     index: int,
@@ -95,15 +103,22 @@ def _evaluate_own(
 ) -> Evaluation:
     """The same where an environment may be dear: one target per lane, its episodes one after the other."""
     lanes = len(tasks)
-    target, stepped, packed = _play(policies, tasks, seeds, "target", index, target_episodes, 1)
-    source, _, _ = _play(policies, tasks, seeds, "source", index, 1, source_episodes)
+    target, stepped, packed = _play(policies, tasks, seeds, residuals, "target", index, target_episodes, 1)
+    source, _, _ = _play(policies, tasks, seeds, residuals, "source", index, 1, source_episodes)
     held_out = _selection(stepped, packed, kept_rows, lanes, 1, 1) if kept_rows and packed else None
     steps = np.bincount(np.concatenate([np.zeros(0, int), *stepped]), minlength=lanes)
     return Evaluation(target, source, held_out, steps)
 
 
 def _play(
-    policies: Policies, tasks: Sequence[Pair], seeds: Sequence[int], role: str, index: int, rounds: int, at_once: int
+    policies: Policies,
+    tasks: Sequence[Pair],
+    seeds: Sequence[int],
+    residuals: Sequence[Residual | None],
+    role: str,
+    index: int,
+    rounds: int,
+    at_once: int,
 ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """(returns [lanes, rounds x at once], and of every step the bodies that made it and their packed rows)."""
     lanes, number = len(tasks), ("target", "source").index(role)
@@ -113,6 +128,7 @@ def _play(
         return np.zeros((lanes, 0)), stepped, packed
     starts = [(seed, EVALUATION, index, number, body) for seed in seeds for body in range(at_once)]
     domain = pairs.open_bodies([(task, role) for task in tasks for _ in range(at_once)], starts)
+    domain = with_residuals(domain, [residual for residual in residuals for _ in range(at_once)])
     returns = np.zeros((rounds, lanes * at_once))
     try:
         for episode in range(rounds):
@@ -147,11 +163,20 @@ class Evaluator:
     A child gets all lanes' tasks once and then the policies of a few lanes at a time; it gives back their returns.
     """
 
-    def __init__(self, tasks: Sequence[Pair], seeds: Sequence[int], threads: int, padded: bool) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Pair],
+        seeds: Sequence[int],
+        threads: int,
+        padded: bool,
+        residuals: Sequence[Residual | None] = (),
+    ) -> None:
         self.tasks, self.seeds, self.threads, self.padded = tasks, seeds, threads, padded
+        self.residuals = residuals
         from .hardware import beside_a_gpu  # not in a child, which needs no device
 
-        own = isinstance(tasks[0], pairs.OwnPair)  # may hold what cannot be told to another process
+        # May hold what cannot be told to another process.
+        own = isinstance(tasks[0], pairs.OwnPair) or any(residual is not None for residual in residuals)
         count = min(len(tasks), cores.left_for_evaluation(threads), MOST_PROCESSES) if beside_a_gpu() and not own else 0
         self.children = [self._begin() for _ in range(count)]
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children
@@ -172,14 +197,15 @@ class Evaluator:
         self, policies: Policies, target_episodes: int, source_episodes: int, *, index: int, kept_rows: int = 0
     ) -> Evaluation:
         """As `evaluate`."""
-        wanted = {
+        wanted: dict[str, Any] = {
             "target_episodes": target_episodes,
             "source_episodes": source_episodes,
             "index": index,
             "kept_rows": kept_rows,
         }
         if not self.children:
-            return evaluate(policies, self.tasks, self.seeds, threads=self.threads, padded=self.padded, **wanted)
+            here: dict[str, Any] = {"threads": self.threads, "padded": self.padded, "residuals": self.residuals}
+            return evaluate(policies, self.tasks, self.seeds, **here, **wanted)
         waiting = iter(self._pieces())
         parts: dict[int, dict[str, np.ndarray]] = {}
 

@@ -43,7 +43,7 @@ class Measurements:
         # Metrics that came while an evaluation was under way: their lines follow its line, however long it takes.
         self.waiting: list[tuple[int, int, dict[str, float | None]]] = []  # (lane, clock, metrics)
         self.pool = ThreadPoolExecutor(1, "evaluation")
-        self.evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, self.plan.padded)
+        self.evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, self.plan.padded, cohort.residuals)
         self.evaluated_at: int | None = None  # clock of the newest line of the curve
         self.returns_shown = 0  # of the cohort's target returns, those that a line of the curve has told
         self.evaluation_steps = np.zeros(lanes, np.int64)  # in custom targets

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from .._util.errors import OffdynError, check_format, unknown
 from .._util.types import Spec
 from ..envs import pairs
+from ..envs.residual import Residual
 
 FORMAT = 1  # of policy.safetensors
 ARRAYS = {"linear": ("weight", "bias"), "norm": ("scale", "shift")}  # that a step takes; the others take none
@@ -188,12 +189,13 @@ class Policy:
     """One trained policy on flat observations, with actions in [-1, 1]: call it with the former, get the mean action.
 
     `domain`: whose side of it acts, where it was told its domain in training; the target's is the one to deploy.
+    `residual`: the base policy whose actions it moves; a policy that was trained on one does not act without it.
     """
 
-    def __init__(self, path: Path, domain: str = "target") -> None:
+    def __init__(self, path: Path, domain: str = "target", residual: Residual | None = None) -> None:
         if domain not in DOMAINS:
             raise unknown("domain", str(domain), DOMAINS)
-        self.path = path
+        self.path, self.residual = path, residual
         try:
             with safe_open(path, "numpy") as file:
                 named = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
@@ -206,6 +208,10 @@ class Policy:
             about = json.loads(self.metadata["about"])
             check_format(about["format"], FORMAT, path)
             policies = from_file(named, about.get("steps"))
+            if residual is None and about.get("residual") is not None:
+                raise OffdynError(
+                    f"{path}: moves the actions of a base policy and is none alone: offdyn.load_policy(RUN) has both"
+                )
             # Whether it is another than the target's.
             self.of_source = domain == "source" and policies.source_bias is not None
             self.policies = policies.source if self.of_source else policies
@@ -220,8 +226,11 @@ class Policy:
         size, _ = self.policies.sizes
         if observation.shape[-1:] != (size,):
             raise OffdynError(f"{self.path}: expected observations of {size} numbers, got shape {observation.shape}")
-        rows = observation.reshape(1, -1, size)
-        return self.policies(rows)[0].reshape(*observation.shape[:-1], -1)
+        rows = observation.reshape(-1, size)
+        action = self.policies(rows[None])[0]
+        if self.residual is not None:
+            action = self.residual.executed(rows, action).astype(np.float32)
+        return action.reshape(*observation.shape[:-1], -1)
 
 
 class EnvironmentPolicy(Policy):
@@ -231,8 +240,8 @@ class EnvironmentPolicy(Policy):
     Leading axes make a batch. An action is flat and within the bounds of the action space.
     """
 
-    def __init__(self, path: Path, pair: pairs.Pair, domain: str = "target") -> None:
-        super().__init__(path, domain)
+    def __init__(self, path: Path, pair: pairs.Pair, domain: str = "target", residual: Residual | None = None) -> None:
+        super().__init__(path, domain, residual)
         self.parts = pair.observation if isinstance(pair, pairs.OwnPair) else ()
         self.low, self.high = action_range(pair)
 

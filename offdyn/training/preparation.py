@@ -20,6 +20,7 @@ from .._util.errors import OffdynError
 from .._util.files import read_json, write_atomically
 from ..envs import custom, pairs
 from ..envs.custom_batch import Row
+from . import base_policy
 from .checkpoint import COHORTS, CohortFolder, checked_runs
 from .cohort import Cohort
 from .config import RunConfig, group, to_yaml
@@ -44,6 +45,8 @@ SHAPING = (  # must agree
     "critics",
     "temperature_per_domain",
     "normalise_observations",
+    "residual",
+    "base_sha256",
 )
 
 Runs = list[RunConfig]
@@ -51,6 +54,7 @@ Runs = list[RunConfig]
 
 def checked(runs: Sequence[RunConfig], out: Path, progress: Progress) -> list[Runs]:
     """The cohorts that these runs come to, of which nothing is there yet and all could be trained here."""
+    base_policy.check(runs)
     _check_starts(runs, out)
     check_datasets(runs, progress)
     _check_logs(runs)
@@ -90,15 +94,15 @@ def check_datasets(runs: Sequence[RunConfig], progress: Progress) -> None:
     from ..data.datasets.opening import SUFFIX, command_for, locate
     from ..data.doctor import diagnose_dataset, fatal
 
-    names = list(dict.fromkeys(wanted for wanted, _ in asked if _is_missing(wanted)))
+    names = list(dict.fromkeys(wanted for wanted, *_ in asked if _is_missing(wanted)))
     if names:
         missing = " ".join(names)
         raise OffdynError(f"no dataset {missing} in {folder()}, which OFFDYN_DATA can change: "
                           f"`{command_for(names)}` makes what is missing")  # fmt: skip
-    for (wanted, _), run in asked.items():
+    for (wanted, *_), run in asked.items():
         path = locate(wanted)
         _check_body(native.card_of(path) if path.suffix == SUFFIX else {}, run)
-    for (wanted, _), run in asked.items():
+    for (wanted, *_), run in asked.items():
         dataset = open_dataset(wanted, target=run.task)
         reading = dataset.card.get("reading") or {}
         for what in ("actions", "ends", "ignored"):
@@ -113,15 +117,21 @@ def check_datasets(runs: Sequence[RunConfig], progress: Progress) -> None:
                 f"{wanted}: not fit to learn from ({named}); `offdyn check {_arguments(run)}` says more, and "
                 "--allow-faulty-data trains on it all the same"
             )
+        if run.schedule.base_policy is not None:
+            kept, left_out = base_policy.as_chosen(dataset, run)
+            progress.say(
+                f"{wanted}: {left_out} of {len(kept) + left_out} transitions are left out: no residual of "
+                f"{run.schedule.residual:g} on the base policy leads to their actions"
+            )
 
 
-def _asked(runs: Sequence[RunConfig]) -> dict[tuple[str, str], RunConfig]:
-    """A run for each dataset and what it stands for: a robot's source, which all its targets share."""
+def _asked(runs: Sequence[RunConfig]) -> dict[tuple[str, str, base_policy.Asked | None], RunConfig]:
+    """A run for each dataset, base policy, and what it stands for: a robot's source, which all its targets share."""
     asked = {}
     for run in runs:
         if run.schedule.source_data is not None:
             stands_for = run.task if isinstance(run.task, pairs.OwnPair) else pairs.source_of(run.task)
-            asked[run.schedule.source_data, stands_for.name] = run
+            asked[run.schedule.source_data, stands_for.name, base_policy.asked_by(run)] = run
     return asked
 
 
@@ -178,7 +188,7 @@ def _check_starts(runs: Sequence[RunConfig], out: Path) -> None:
                 f"{run.task.name} {spec[0]} and {spec[1]}"
             )
         for name in SHAPING:
-            mine, its = getattr(run.sac, name), getattr(earlier.config.sac, name)
+            mine, its = run.settings()[name], earlier.config.settings()[name]
             if mine != its:
                 raise OffdynError(f"start_from {folder}: was trained with {name}={its}, this run has {mine}")
 
@@ -232,8 +242,8 @@ def _check_logs(runs: Sequence[RunConfig]) -> None:
 
 def attend_target(cohort: Cohort, folders: Sequence[RunFolder], progress: Progress) -> list["TargetLog"]:
     """The logs, where there are to be any; steps they hold beyond the checkpoint are not made again."""
-    domain, plan = cohort.domain, cohort.plan
-    if not isinstance(domain, pairs.OwnBodies):
+    domain, plan = pairs.own_bodies(cohort.domain), cohort.plan
+    if domain is None:
         return []
     domain.say = progress.say
     if plan.acts_in_target:
@@ -277,12 +287,18 @@ def _price_of_evaluation(run: RunConfig) -> str:
     )
 
 
+def _policy(run: RunConfig) -> str:
+    plan = run.schedule
+    on_it = "" if plan.base_policy is None else f", a residual of {plan.residual:g} on {plan.base_policy}"
+    return f"{run.method} while it learned{on_it}"
+
+
 def _card(run: RunConfig) -> dict[str, Any]:
     assert isinstance(run.task, pairs.OwnPair)
     return {
         "name": run.name,
         "robot": None,
-        "made": {"environment": run.task.target, "policy": f"{run.method} while it learned", "run": run.name},
+        "made": {"environment": run.task.target, "policy": _policy(run), "run": run.name},
         "seed": run.seed,
         "action_low": list(run.task.action_low),
         "action_high": list(run.task.action_high),

@@ -226,6 +226,8 @@ class RunFolder:
             "observation_size": spec.observation_size,
             "action_size": spec.action_size,
         }
+        if self.config.schedule.residual is not None:
+            said["residual"] = self.config.schedule.residual
         path = self.path / f"{name}.safetensors"
         path.parent.mkdir(exist_ok=True)
         # One entry: safetensors writes several in an order of its own, other bytes every time.

@@ -30,6 +30,10 @@ class Schedule:
     source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
     allow_faulty_data: bool = False  # although the doctor found something fatal in it
     start_from: str | None = None  # folder of a run whose networks this one continues from; may name {seed} and {robot}
+    # A frozen policy that acts in both domains, what is learned moves its actions: a file, a folder, module:function.
+    base_policy: str | None = None
+    base_sha256: str | None = None  # of that file, or of the function's source
+    residual: float | None = setting(None, above=0, most=1)  # how far, where 1 is half an action's range; default 0.3
     tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
     # Or episodic: whole target episodes, and between them what they owe.
     target_mode: str = setting("steps", choices=("steps", "episodic"))

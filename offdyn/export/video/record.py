@@ -6,7 +6,7 @@ from pathlib import Path
 from ..._util.errors import OffdynError
 from ..._util.files import write_atomically
 from ...envs import pairs
-from ...training.policies import Policy
+from ...training.base_policy import policy_of
 from ...training.run_folder import RunFolder
 from . import files
 from .film import Film, Outcome
@@ -21,7 +21,7 @@ def record(
 ) -> list[list[Outcome]]:
     """Film whole episodes of a run's policy; the same seed gives the same film."""
     out, folder = Path(out), RunFolder.open(Path(run))
-    policy = Policy(folder.path / "policy.safetensors")
+    policy = policy_of(folder, normalised=True)
     files.check(out)
     config, kind = folder.config, out.suffix.lower()
     with ExitStack() as stack:
