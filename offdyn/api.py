@@ -68,12 +68,14 @@ def plan(
     seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in _several(seeds)]
     if not tasks or not methods or not seeds:
         raise OffdynError("expected at least one task, one method and one seed")
+    for wanted in tasks:
+        if not isinstance(wanted, str | Path | Mapping | Pair):
+            raise OffdynError(
+                f"expected the name of a task, got {wanted!r}; custom environments are named source=..., target=..."
+            )
     for name in methods if preset is None else (*methods, preset):
         if not isinstance(name, str):
             raise OffdynError(f"expected the name of a method or preset, got {name!r}")
-    for wanted in tasks:
-        if not isinstance(wanted, str | Path | Mapping | Pair):
-            raise OffdynError(f"expected the name of a task, got {wanted!r}")
     runs, notices = [], []
     for one_task, one_method in itertools.product(tasks, methods):
         for values in lists_of_floats(one_method, settings):
@@ -236,21 +238,23 @@ def evaluate(
     return returns | {"source": result.source_returns[0]} if sources else returns
 
 
-def make_env(task: Wanted, role: str = "target", **options: Any) -> gymnasium.Env:
+def make_env(task: Wanted | custom.Factory, role: str = "target", **options: Any) -> gymnasium.Env:
     """A task's source or target as an ordinary Gymnasium environment, in its own units.
 
     Example: `offdyn.make_env("hopper-big-head", render_mode="rgb_array")`.
 
     Args:
-        task: a name of `offdyn list`, of `register_env`, a YAML file, a mapping or a `Task`.
+        task: a name of `offdyn list`, of `register_env`, a YAML file, a mapping or a `Task`; or an environment alone,
+            such as "Pendulum-v1?delay=2".
         role: "target" or "source".
-        options: of our robots: render_mode, width, height.
+        options: of our robots render_mode, width and height; of a custom environment what makes it takes.
     """
     if role not in ("target", "source"):
         raise unknown("role", str(role), ["target", "source"])
-    pair = pairs.find(task)
+    pair = pairs.meant(task)
     if isinstance(pair, custom.OwnPair):
-        return custom.make(pair.reference(role), role)
+        env = custom.make(pair.reference(role), role, **options)
+        return gymnasium.wrappers.TimeLimit(env, pair.time_limit)
     if isinstance(pair, pairs.World):
         raise OffdynError(f"{pair.name} is a toy environment for trainings: Gymnasium has no environment of it")
     from .envs.gym import RobotEnv

@@ -32,7 +32,7 @@ from offdyn.report.statistics import iqm, late_mean, mean
 HERE = Path(__file__).parent.resolve()
 PAGES = ("docs/results.md", "README.md")  # below the repository
 MARKED = re.compile(r"(<!-- from the runs: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-FIGURES = ("learning-curves", "finals", "iqm", "small-world", "worked-example")
+FIGURES = ("learning-curves", "finals", "iqm", "small-world", "sim-to-sim")
 
 KEY = ("study", "task", "method", "backbone", "preset", "variant", "seed")
 CURVE = {  # our column: curve.csv's
@@ -552,14 +552,21 @@ def by_method(plt: Any) -> Any:
 def small_curves(plt: Any, study: str) -> Any:
     """Mean and range over seeds of a study on a small task: a panel for a live source, one for a dataset."""
     by_kind: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    finals = {key(row): float(row["final_mean"] or "nan") for row in table("finals.csv") if row["study"] == study}
     for run, curve in curves().items():
         if run[0] == study and len(curve["target_steps"]) > 1:
-            by_kind["a dataset as the source" if "source_data" in run[5] else "live source"][run[2]].append(curve)
+            kind = "a dataset as the source" if "source_data" in run[5] else "live source"
+            name = f"{run[2]}, flag" if "domain_input=flag" in run[5] else run[2]
+            by_kind[kind][name].append(curve | {"final": finals[run]})
     figure, axes = plt.subplots(1, len(by_kind), figsize=(5.5 * len(by_kind), 3.8), squeeze=False, layout="constrained")
     for panel, (kind, methods) in zip(axes.flat, sorted(by_kind.items(), reverse=True), strict=True):
         for name, runs in methods.items():
             steps = runs[0]["target_steps"]
             every = np.array([run["target_return"] for run in runs])
+            if not steps.any():  # it never acts there: where it ends, at whatever target step
+                final = np.mean([run["final"] for run in runs])
+                panel.axhline(final, color="black", dashes=(4, 3), label=f"{name}, final")
+                continue
             panel.plot(steps, every.mean(0), linewidth=1.6, label=name)
             panel.fill_between(steps, every.min(0), every.max(0), alpha=0.12, linewidth=0)
         panel.set_title(kind if len(by_kind) > 1 else "", fontsize=10)

@@ -59,6 +59,8 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("train", "which task? Say --task NAME"),
         ("train --task hopper-bighead", "no task 'hopper-bighead'; did you mean 'hopper-big-head'"),
         ("train --task hopper-gravty-0.5", "'hopper-gravity-0.5'"),
+        ("train --task Pendulum-v1", "'Pendulum-v1' is an environment, not a task; name a source and a target"),
+        ("check Pendulum-v1", "Pendulum-v1 is an environment, no dataset and no task; a pair is looked at by"),
         ("train --task missing.yaml", "missing.yaml: there is no such file"),
         ("train --task hopper-big-head --method parr", "no method 'parr'; did you mean 'par'"),
         ("train --task hopper-big-head --preset papier", "no preset of method 'par' 'papier'; did you mean 'paper'"),

@@ -17,6 +17,7 @@ from offdyn.algos.backbones import BACKBONES, SIMBA
 from offdyn.algos.method import Method
 from offdyn.algos.registry import METHODS, RECIPES
 from offdyn.envs import pairs
+from offdyn.envs.effects import Shifted
 from offdyn.report.runs import gather
 
 from .report.made_up import make_run
@@ -94,8 +95,19 @@ def test_environments_of_a_task_are_gymnasium_s_own(tmp_path: Path) -> None:
     assert gravity == pytest.approx([-4.905, -9.81])
     with pytest.raises(offdyn.OffdynError, match="toy"):
         offdyn.make_env("jetpack")
+    with pytest.raises(offdyn.OffdynError, match="custom environments are named source="):
+        offdyn.train(gymnasium.make("Pendulum-v1"), "sac", out=tmp_path)  # type: ignore[arg-type]
     with pytest.raises(offdyn.OffdynError, match="role"):
         offdyn.make_env("hopper", "both")
+
+
+def test_an_environment_alone_is_made_as_training_has_it_with_what_its_maker_takes() -> None:
+    env = offdyn.make_env("Pendulum-v1?delay=2", render_mode="rgb_array")
+    assert env.render_mode == "rgb_array"
+    env.reset(seed=0)
+    steps = [env.step(np.array([2.0], np.float32)) for _ in range(200)]
+    assert [truncated for *_, truncated, _ in steps] == [False] * 199 + [True]
+    assert isinstance(env.env, Shifted)  # type: ignore[attr-defined]
 
 
 def test_runs_become_columns_of_equal_length(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
 DOCS = "docs/"
+AS_THEY_ARE = (".md", ".png", ".gif", ".ipynb")
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")  # no addresses of other hosts, no anchors of the same page
 
 
@@ -22,7 +23,7 @@ def in_repository(page: str, link: str) -> str | None:
 def in_site(path: str) -> str:
     """Where the site has a file of the repository: pages of docs/ at its top, code as a page of its own."""
     path = path.removeprefix(DOCS)
-    return path if path.endswith((".md", ".png")) else f"{path}.md"
+    return path if path.endswith(AS_THEY_ARE) else f"{path}.md"
 
 
 def from_site(uri: str) -> str:
@@ -45,7 +46,7 @@ def outside(pages: Iterable[str]) -> set[str]:
 
 def on_files(files: Files, *, config: Any) -> Files:
     for path in sorted(outside(from_site(page.src_uri) for page in files.documentation_pages())):
-        if path.endswith((".md", ".png")):
+        if path.endswith(AS_THEY_ARE):
             files.append(File.generated(config, in_site(path), abs_src_path=str(ROOT / path)))
         else:
             language = Path(path).suffix.removeprefix(".")

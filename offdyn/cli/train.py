@@ -22,7 +22,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--task", nargs="+", metavar="T", help="names of `offdyn list`, ROBOT-FAMILY-FACTOR, or YAML")
     environment = "of your own instead: a Gymnasium id or module:function"
     train.add_argument("--source", metavar="S", help=f"environment {environment}, or a dataset")
-    train.add_argument("--target", metavar="T", help=f"environment {environment}")
+    train.add_argument("--target", metavar="T", help=f"environment {environment}; late: 'Pendulum-v1?delay=2'")
     train.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
     train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
     train.add_argument("--preset", metavar="P", help="of `offdyn list`; default: the method's first")

@@ -23,6 +23,7 @@ from .effects import Effects, Shifted, effects_from_text
 
 Factory = Callable[[], gymnasium.Env]
 KEYS = ("name", "source", "target", "time_limit", "observation", "action_low", "action_high", "batch")
+EXAMPLE = '"Pendulum-v1?delay=2"'  # of effects behind a name, as a shell wants it
 FROM_PYTHON = "python:"  # begins the reference of a function that no name leads to
 GIVEN: dict[str, Factory] = {}  # such functions, by reference, as far as this process was given them
 
@@ -170,9 +171,9 @@ def look_at(reference: str, role: str) -> Look:
             made.close()
 
 
-def make(reference: str, role: str) -> gymnasium.Env:
+def make(reference: str, role: str, **options: Any) -> gymnasium.Env:
     """A new environment; whatever it raises becomes a sentence."""
-    env = _made(reference, role)
+    env = _made(reference, role, **options)
     if not isinstance(env, gymnasium.Env):
         raise OffdynError(f"{role} {reference}: expected it to return a gymnasium.Env, it gave {type(env).__name__}")
     return env
@@ -269,6 +270,11 @@ def reference_of(wanted: str | Factory, role: str) -> str:
     """Text as it is; a function by the name under which another process finds it, else one we keep in mind."""
     if isinstance(wanted, str) and wanted:
         return wanted
+    if isinstance(wanted, gymnasium.Env):
+        raise OffdynError(
+            f"{role}: expected a function that makes the environment, since training makes several; got one that is "
+            f"made: say {role}=lambda: ..., or name it"
+        )
     if not callable(wanted):
         raise OffdynError(f"{role}: expected a Gymnasium id, module:function or a function, got {wanted!r}")
     module, name = getattr(wanted, "__module__", None), getattr(wanted, "__qualname__", None)
@@ -333,7 +339,8 @@ def _no_such(reference: str, role: str) -> str:
     near = difflib.get_close_matches(reference, list(gymnasium.registry), n=3, cutoff=0.5)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     data = ", or a dataset" if role == "source" else ""
-    return f"no environment has this id{hint}; expected a Gymnasium id or module:function{data}"
+    expected = f"expected a Gymnasium id or module:function{data}; effects follow a ?: {EXAMPLE}"
+    return f"no environment has this id{hint}; {expected}"
 
 
 def _refuse_images(space: gymnasium.Space, who: str) -> None:

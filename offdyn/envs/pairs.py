@@ -39,6 +39,11 @@ def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
         return WORLDS[wanted]
     if isinstance(wanted, str) and wanted in REGISTERED:
         return REGISTERED[wanted]
+    if custom.names_environment(wanted):
+        raise OffdynError(
+            f"{wanted!r} is an environment, not a task; name a source and a target, such as --source Pendulum-v1 "
+            f"--target {custom.EXAMPLE} (in Python source=..., target=...)"
+        )
     return tasks.resolve(wanted)
 
 

@@ -271,7 +271,7 @@ def check(config: RunConfig) -> None:
     need(shares, "target_steps", f"whole ticks of {plan.tick} source steps, got {plan.source_steps} of them;")
     budget = plan.source_steps if plan.collects == "source" else plan.target_budget
     enough = plan.collects == "none" or plan.learning_starts < budget
-    need(enough, "learning_starts", f"less than the {budget} transitions the run can collect")
+    need(enough, "learning_starts", f"less than the {budget} transitions the run can collect (or more target_steps)")
     need(plan.replay_size >= plan.learning_starts, "replay_size", f"at least learning_starts ({plan.learning_starts})")
     if plan.source_env_count:
         need(plan.replay_size % plan.source_env_count == 0, "replay_size", f"a multiple of {plan.source_env_count}")

@@ -214,6 +214,11 @@ def test_what_cannot_be_used_is_refused_in_words(source, target, words):
     [
         ("Pendulun-v1", r"no environment has this id \(did you mean Pendulum-v1"),
         ("no_such_module:make", r"module 'no_such_module' cannot be imported from here"),
+        ("Pendulum-v1-delay-2", r"effects follow a \?: \"Pendulum-v1\?delay=2\""),
+        (
+            gymnasium.make("Pendulum-v1"),
+            r"expected a function that makes .* say target=lambda: \.\.\.",
+        ),
         (7, r"target: expected a Gymnasium id, module:function or a function, got 7"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from offdyn.studies import job as jobs_of
 from offdyn.studies import remote, worker
 
-from .small_jobs import hurried_jobs, runs_of, when, write_jobs  # noqa: F401
+from .small_jobs import runs_of, when, write_jobs
 
 pytestmark = pytest.mark.usefixtures("hurried_jobs")
 

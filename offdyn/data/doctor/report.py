@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._util.errors import OffdynError
-from ...envs import pairs
+from ...envs import custom, pairs
 from ..datasets import Dataset, full_card
 from . import diagnose
 from .finding import Finding, fatal
@@ -50,6 +50,11 @@ def examine(wanted: str, robot: str | None = None, target: str | None = None) ->
         try:
             pair = pairs.find(wanted)
         except OffdynError as no_task:
+            if custom.names_environment(wanted):
+                raise OffdynError(
+                    f"{wanted} is an environment, no dataset and no task; a pair is looked at by "
+                    "`offdyn train --source S --target T --dry-run`"
+                ) from None
             near = str(no_task).split(" (known")[0]
             return _of_data(wanted, robot, goal, f"; {near}: `offdyn list` prints all tasks")
         return _of_pair(pair, wanted, goal)
