@@ -1,4 +1,4 @@
-"""What a set of runs comes to: averages, spreads, curves, stuck runs (docs/statistics.md says how far to trust them).
+"""What a set of runs comes to: averages, spreads, curves, stuck runs (docs/report.md says how far to trust them).
 
 Scores are an array whose last axis is the runs, or a mapping from a task to such an array; tasks may differ in their
 number of runs. Axes before the last (points of a curve, resamples) are kept.

@@ -2,7 +2,7 @@
 
     python -m offdyn.studies.demo [--out demo] [--seeds 0 1 2 3 4] [--quick]
 
-The world is offdyn/envs/jetpack.py; what was measured with it, and why it is as it is, stands in docs/demo.md.
+The world is offdyn/envs/jetpack.py; docs/getting-started.md says what was measured with it.
 """
 
 import argparse

@@ -6,7 +6,7 @@ training and evaluation would wait for each other. What goes through the pipes i
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ def evaluate(
     returns = np.zeros(lanes * per_lane)
     stepped: list[np.ndarray] = []
     packed: list[np.ndarray] = []
-    for running, rows in steps(domain, policies, lanes, per_lane):
+    for running, rows in episodes(domain, in_lanes(policies), lanes * per_lane):
         returns[running] += rows.reward
         if kept_rows:
             stepped.append(running)
@@ -80,15 +80,19 @@ def evaluate(
     return Evaluation(by_lane[:, :target_episodes], by_lane[:, target_episodes:], held_out)
 
 
-def steps(domain: Domain, policies: Policies, lanes: int, bodies: int) -> Iterator[tuple[np.ndarray, Rows]]:
-    """An episode of every body, `bodies` of each lane, stepped together: those that still run, and their rows."""
-    running = np.arange(lanes * bodies)
+def episodes(domain: Domain, act: Callable[[np.ndarray], np.ndarray], bodies: int) -> Iterator[tuple[np.ndarray, Rows]]:
+    """An episode of every body, stepped together: those that still run, and their rows."""
+    running = np.arange(bodies)
     while len(running):
-        observation = pairs.seen_by(domain, running).reshape(lanes, bodies, -1)
-        actions = policies(observation).reshape(lanes * bodies, -1)[running]
+        actions = act(pairs.seen_by(domain, running)).reshape(bodies, -1)[running]
         rows = domain.step(running, np.nan_to_num(actions))
         yield running, rows
         running = running[~(rows.terminated | rows.truncated | rows.diverged)]
+
+
+def in_lanes(policies: Policies) -> Callable[[np.ndarray], np.ndarray]:
+    """Mean actions of bodies that lie lane by lane, as many of each."""
+    return lambda seen: policies(seen.reshape(policies.lanes, -1, seen.shape[-1]))
 
 
 def _evaluate_own(
@@ -132,7 +136,7 @@ def _play(
     returns = np.zeros((rounds, lanes * at_once))
     try:
         for episode in range(rounds):
-            for running, rows in steps(domain, policies, lanes, at_once):
+            for running, rows in episodes(domain, in_lanes(policies), lanes * at_once):
                 returns[episode, running] += rows.reward
                 stepped.append(running)
                 packed.append(pack(rows))

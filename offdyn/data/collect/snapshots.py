@@ -16,6 +16,7 @@ from ..._util.errors import OffdynError, check_format
 from ..._util.files import write_atomically
 from ...envs import pairs
 from ...envs.pairs import Pair
+from ...training import evaluation
 from ...training.policies import Policies, Policy
 from ...training.run_folder import RunFolder
 from .episodes import NOISE, role_of
@@ -62,17 +63,17 @@ def stochastic_returns(
     lanes = policies.lanes
     starts = [(seed, PICKING, episode) for _ in range(lanes) for episode in range(episodes)]
     domain = pairs.open_bodies([(task, role_of(task))] * len(starts), starts, threads)
-    generator = np.random.default_rng([seed, PICKING, NOISE])
-    returns, running = np.zeros(len(starts)), np.arange(len(starts))
+    generator, returns = np.random.default_rng([seed, PICKING, NOISE]), np.zeros(len(starts))
+    some = [slice(first, first + ROWS_AT_ONCE) for first in range(0, episodes, ROWS_AT_ONCE)]
+
+    def drawn(observation: np.ndarray) -> np.ndarray:
+        noise = generator.standard_normal((episodes, domain.spec.action_size), np.float32)
+        seen = observation.reshape(lanes, episodes, -1)
+        return np.concatenate([policies.sample(seen[:, part], noise[part]) for part in some], axis=1)
+
     try:
-        while len(running):
-            noise = generator.standard_normal((episodes, domain.spec.action_size), np.float32)
-            seen = domain.observation.reshape(lanes, episodes, -1)
-            some = [slice(first, first + ROWS_AT_ONCE) for first in range(0, episodes, ROWS_AT_ONCE)]
-            actions = np.concatenate([policies.sample(seen[:, part], noise[part]) for part in some], axis=1)
-            rows = domain.step(running, actions.reshape(len(starts), -1)[running])
+        for running, rows in evaluation.episodes(domain, drawn, len(starts)):
             returns[running] += rows.reward
-            running = running[~(rows.terminated | rows.truncated | rows.diverged)]
     finally:
         domain.close()
     return returns.reshape(lanes, episodes)
