@@ -268,6 +268,10 @@ class Runs(NamedTuple):
     curves: dict[str, np.ndarray]  # a line for each evaluation of each run
     finals: dict[str, np.ndarray]  # a line for each run
 
+    def __repr__(self) -> str:
+        lines = len(self.curves.get("run", ()))
+        return f"Runs(finals of {len(self.finals['run'])} runs, curves of {lines} lines and {len(self.curves)} columns)"
+
 
 def load_runs(*folders: str | Path) -> Runs:
     """Curves and final returns of every run below some folders, finished or not, as columns for a data frame."""

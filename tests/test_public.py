@@ -78,6 +78,7 @@ def test_a_method_a_backbone_and_a_pair_of_ones_own_train_by_their_names(tmp_pat
     assert run.state == "finished"
     assert doubled
     assert "finished, target return" in repr(run)
+    assert repr(offdyn.load_policy(run)).endswith("policy.safetensors', 3 observations, 1 actions)")
     assert offdyn.evaluate(run, 2)["target"].shape == (2,)
 
 
@@ -116,6 +117,8 @@ def test_runs_become_columns_of_equal_length(tmp_path: Path) -> None:
     runs = offdyn.load_runs(tmp_path)
     assert runs.finals["final_return"].tolist() == [10.0, 20.0]
     assert runs.finals["seed"].tolist() == [0, 1]
+    shown = f"Runs(finals of 2 runs, curves of {len(runs.curves['run'])} lines and {len(runs.curves)} columns)"
+    assert repr(runs) == shown
     lengths = {len(column) for column in runs.curves.values()}
     assert lengths == {sum(len(run.curve["target_steps"]) for run in gather([tmp_path]))}
     assert np.isfinite(runs.curves["target_return_mean"]).all()

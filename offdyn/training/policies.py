@@ -220,6 +220,10 @@ class Policy:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise OffdynError(f"{path}: not a policy of a run ({error!r})") from None
 
+    def __repr__(self) -> str:
+        observations, actions = self.policies.sizes
+        return f"{type(self).__name__}({str(self.path)!r}, {observations} observations, {actions} actions)"
+
     def __call__(self, observation: np.ndarray) -> np.ndarray:
         """[..., S] -> [..., A], each action in [-1, 1]."""
         observation = np.asarray(observation)

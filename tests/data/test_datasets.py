@@ -47,6 +47,11 @@ def test_packed_rows_are_those_of_the_replay():
     assert dataset.rows().dtype == np.float32
 
 
+def test_a_dataset_shows_what_it_holds_in_one_line():
+    dataset = numbered(1000, ends_at(1000), ends_at(1000), size=11, name="a thousand")
+    assert repr(dataset) == "Dataset('a thousand', 1000 transitions, 11 observations, 1 actions)"
+
+
 def test_episodes_end_at_ends_cuts_and_the_end_of_the_data():
     dataset = numbered(7, ends_at(7, 1), ends_at(7, 4))
     assert dataset.episodes().tolist() == [[0, 2], [2, 5], [5, 7]]

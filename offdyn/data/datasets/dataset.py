@@ -46,6 +46,10 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.reward)
 
+    def __repr__(self) -> str:
+        sizes = f"{self.observation.shape[1]} observations, {self.action.shape[1]} actions"
+        return f"Dataset({self.card.get('name')!r}, {len(self)} transitions, {sizes})"
+
     @property
     def robot(self) -> str | None:
         """The robot's name, where it is known."""
