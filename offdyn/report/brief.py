@@ -25,7 +25,9 @@ def in_short(part: Part) -> Table:
     for row in comparison.rows:
         cells = [comparison.cell(row, label) for label in labels]
         records += [_record(cell) for cell in cells if cell]
-        line = marked([_entry(cell) if cell else Entry(DASH) for cell in cells], [mean_of(cell) for cell in cells])
+        digits = comparison.digits(row)
+        entries = [_entry(cell, digits) if cell else Entry(DASH) for cell in cells]
+        line = marked(entries, [mean_of(cell, digits) for cell in cells])
         rows.append(lead_of(row) + line + [Entry(column[row], css="printed") for column in beside.values()])
     return Table(
         f"{comparison.kind}-main{part.ending}", f"In short, {comparison.kind} source{part.about}", CAPTION,
@@ -34,15 +36,15 @@ def in_short(part: Part) -> Table:
     )  # fmt: skip
 
 
-def _entry(cell: Cell) -> Entry:
+def _entry(cell: Cell, digits: int) -> Entry:
     if not len(cell.finals):
         return Entry(DASH, (f"n 0 of {len(cell.runs)}",), "missing")
     found = estimate(cell.finals, mean)
     n = len(cell.finals)
     count = f"n {n}" if n == len(cell.runs) else f"n {n} of {len(cell.runs)}"
     stuck = stuck_runs(cell)
-    small = (shown_interval(found.interval).strip(), f"{count}, {stuck} stuck" if stuck else count)
-    return Entry(shown(found.value), tuple(filter(None, small)), "missing" if n < len(cell.runs) else "")
+    small = (shown_interval(found.interval, digits).strip(), f"{count}, {stuck} stuck" if stuck else count)
+    return Entry(shown(found.value, digits), tuple(filter(None, small)), "missing" if n < len(cell.runs) else "")
 
 
 def _record(cell: Cell) -> dict[str, Any]:

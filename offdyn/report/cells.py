@@ -114,6 +114,20 @@ class Comparison:
     def runs(self) -> list[Run]:
         return [run for cell in self.cells for run in cell.runs]
 
+    def digits(self, row: Row) -> int:
+        """Of the returns in a row, behind the point."""
+        runs = [run for cell in self.cells if cell.row == row for run in cell.runs]
+        finals = [run.final_return for run in runs if run.final_return is not None]
+        return return_digits(row.task, finals or [run.last_return for run in runs if run.last_return is not None])
+
+
+def return_digits(task: str, returns: Iterable[float]) -> int:
+    """None of our robots' thousands; of other environments' so many that three digits are seen of the largest."""
+    largest = max(map(abs, returns), default=0.0)
+    if reference(task) is not None or not 0.0 < largest < 100.0:
+        return 0
+    return 1 if largest >= 10.0 else 2 if largest >= 1.0 else 3
+
 
 def comparable(run: Run) -> dict[str, Any]:
     """The settings in which runs of one cell must agree."""

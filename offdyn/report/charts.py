@@ -65,11 +65,12 @@ def _extent(values: Sequence[object]) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers within an extent."""
+    """Round numbers within an extent, at least two, as one alone is no scale."""
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    return [round(n * step, 12) + 0.0 for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    found = [round(n * step, 12) + 0.0 for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return found if len(found) > 1 else ticks(low, high, most + 1)
 
 
 def _chart(panel: Panel, order: Mapping[str, int]) -> str:

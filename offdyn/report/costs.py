@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Cell, Comparison, reference
+from .cells import Cell, Comparison, reference, return_digits
 from .results import key, lead, lead_of, words_of
 from .runs import Run
 from .statistics import area_under_curve, median_steps, steps_to_reach
@@ -68,7 +68,7 @@ def _learning_entries(cell: Cell, record: Mapping[str, Any]) -> dict[str, Entry]
     )
     below = record.get("stuck below")
     rest = Entry(DASH) if below is None else Entry(f"{stuck_runs(cell)} of {len(cell.finals)}", (f"below {below:.0f}",))
-    area = Entry(shown(record["area under the curve"]))
+    area = Entry(shown(record["area under the curve"], return_digits(cell.row.task, cell.finals)))
     return {"area under the curve": area, f"target steps to {HALFWAY:g} %": steps, "stuck runs": rest}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .bootstrap import Interval, estimate, performance_profile
-from .cells import Cell, Comparison, Row
+from .cells import Cell, Comparison, Row, return_digits
 from .costs import drawable
 from .drawing import Figure, Panel, Points, Series, Style, curves_panel, styles
 from .finals import finals
@@ -54,7 +54,7 @@ def _has_penalty(run: Run) -> bool:
 
 
 def _over_time(
-    part: Part, column: str, name: str, title: str, unit: str, caption: str, digits: int = 0
+    part: Part, column: str, name: str, title: str, unit: str, caption: str, digits: int | None = None
 ) -> Figure | None:
     look, kind = looks(part), part.comparison.kind
     panels, used = [], set[str]()
@@ -63,7 +63,8 @@ def _over_time(
         cells = [cell for cell in cells if any(len(run.column(column)) for run in cell.runs)]
         if any(drawable(run) for cell in cells for run in cell.runs):
             used |= {cell.label for cell in cells}
-            panels.append(_panel(row.name, cells, look, column, unit, digits))
+            places = part.comparison.digits(row) if digits is None else digits
+            panels.append(_panel(row.name, cells, look, column, unit, places))
     legend = [style for label, style in look.items() if label in used]
     return Figure(f"{kind}-{name}", f"{title}, {kind} source", caption, panels, legend) if panels else None
 
@@ -152,7 +153,9 @@ def _study_panel(study: Study, row: Row, look: Mapping[str, Style]) -> Panel:
     values, lines = study.values(row), [line for line in study.lines if (row, line) in study.points]
     drawn = [_study_series(study.points[row, line], values, look[line]) for line in lines]
     names = [f"{value:g}" for value in values]
-    return Panel(row.name, study.setting.replace("_", " "), "final return in the target", drawn, ticks=names)
+    returns = np.concatenate([finals for line in lines for finals in study.points[row, line].values()])
+    digits, setting = return_digits(row.task, returns), study.setting.replace("_", " ")
+    return Panel(row.name, setting, "final return in the target", drawn, ticks=names, digits=digits)
 
 
 def _study_series(points: Mapping[float, np.ndarray], values: Sequence[float], style: Style) -> Series:

@@ -24,7 +24,7 @@ def finals(part: Part) -> Figure | None:
     panels = []
     for row in rows:
         bars = [_bar(comparison.cell(row, label), style) for label, style in looks(part).items()]
-        panels.append(Panel(row.name, "final return in the target", bars=bars))
+        panels.append(Panel(row.name, "final return in the target", bars=bars, digits=comparison.digits(row)))
     title = f"Final returns{part.about}, {comparison.kind} source"
     return Figure(f"{comparison.kind}-finals{part.ending}", title, caption, panels)
 

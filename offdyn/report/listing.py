@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .cells import return_digits
 from .notices import PACKAGES
 from .runs import STATES, Run
 from .tables import DASH, files, head_of, shown
@@ -44,7 +45,7 @@ def _line(run: Run) -> str:
     contents = [
         f'<span class="state {run.state.split()[-1]}">{html.escape(run.state)}</span>{why}',
         *(html.escape(text or DASH) for text in texts),
-        shown(final),
+        shown(final, 0 if final is None else return_digits(run.task, [final])),
         str(run.target_steps),
         sparkline(run),
         *(html.escape(text or DASH) for text in (versions, run.device)),
@@ -103,7 +104,8 @@ def sparkline(run: Run) -> str:
     x = np.linspace(1, WIDTH - 1, len(returns))
     y = HEIGHT - 2 - (HEIGHT - 4) * (returns - low) / ((high - low) or 1.0)
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    said = f"{len(returns)} evaluations, target return from {low:.0f} to {high:.0f}"
+    digits = return_digits(run.task, [low, high])
+    said = f"{len(returns)} evaluations, target return from {low:.{digits}f} to {high:.{digits}f}"
     return (
         f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{said}"><title>{said}</title>'
         f'<polyline points="{points}" fill="none" stroke="#0072B2" stroke-width="1.2"/></svg>'

@@ -42,10 +42,7 @@ class _Group:
     rows: Sequence[Row]
     bounds: Mapping[Row, tuple[float, float]]  # what counts as 0 and 100; of raw returns none
     scores: Mapping[str, Scores]  # of finished runs, by column
-
-    @property
-    def digits(self) -> int:
-        return 1 if self.bounds else 0
+    digits: int = 1
 
     @property
     def measure(self) -> str:
@@ -76,7 +73,8 @@ def _groups(comparison: Comparison) -> Iterator[_Group]:
         yield _Group("", over, list(together), together, scores)
     for at, row in enumerate((row for row in comparison.rows if row not in bounds), 1):
         cells = [cell for label in comparison.labels if (cell := comparison.cell(row, label)) and len(cell.finals)]
-        yield _Group(f"-task-{at}", f"on {row.name}", [row], {}, {cell.label: cell.finals for cell in cells})
+        yield _Group(f"-task-{at}", f"on {row.name}", [row], {}, {cell.label: cell.finals for cell in cells},
+                     comparison.digits(row))  # fmt: skip
 
 
 def _overview(part: Part, group: _Group) -> Overview:

@@ -40,7 +40,7 @@ def returns(comparison: Comparison) -> Table:
     head, rows, records, suspicions = lead(comparison), [], [], set[str]()
     columns = _columns(comparison)
     for row in comparison.rows:
-        line = []
+        line, digits = [], comparison.digits(row)
         for label, paper_method in columns:
             if paper_method is not None:
                 printed = published.find(row.source, row.task, paper_method)
@@ -48,11 +48,11 @@ def returns(comparison: Comparison) -> Table:
                 line.append(Entry(str(printed) if printed else DASH, ("n 5",) if printed else (), "printed"))
                 continue
             cell = comparison.cell(row, label)
-            line.append(_entry(cell, cell.finals, 0) if cell else Entry(DASH))
+            line.append(_entry(cell, cell.finals, digits, raw=True) if cell else Entry(DASH))
             if cell:
                 printed = published.find(row.source, row.task, cell.method)
                 records.append(_record(cell, label, cell.finals) | _paper_record(printed))
-        ours = [None if paper else mean_of(comparison.cell(row, label)) for label, paper in columns]
+        ours = [None if paper else mean_of(comparison.cell(row, label), digits) for label, paper in columns]
         rows.append([*lead_of(row), *marked(line, ours)])
     head += [f"{method} as published" if method else label for label, method in columns]
     if any(_tuned(cell.runs) is not None for cell in comparison.cells):
@@ -211,9 +211,9 @@ def _scores(comparison: Comparison, label: str, late: bool) -> dict[str, np.ndar
     return {cell.row.name: normalised(cell.lates if late else cell.finals, *bounds) for cell, bounds in cells if bounds}
 
 
-def mean_of(cell: Cell | None) -> float | None:
+def mean_of(cell: Cell | None, digits: int = 0) -> float | None:
     """The mean final return as tables show it."""
-    return float(shown(float(mean(cell.finals)))) if cell and len(cell.finals) else None
+    return float(shown(float(mean(cell.finals)), digits)) if cell and len(cell.finals) else None
 
 
 def words_of(comparison: Comparison) -> int:
@@ -232,11 +232,11 @@ def key(row: Row, label: str) -> dict[str, Any]:
     return {"source": row.source, "task": row.task, "method": label}
 
 
-def _entry(cell: Cell, values: np.ndarray, digits: int) -> Entry:
+def _entry(cell: Cell, values: np.ndarray, digits: int, raw: bool = False) -> Entry:
     n = f"n {len(values)}" if len(values) == len(cell.runs) else f"n {len(values)} of {len(cell.runs)}"
     if not len(values):
         so_far = [r.last_return for r in cell.runs if r.last_return is not None]
-        last = (f"last evaluations so far: {np.mean(so_far):.0f}",) if so_far and digits == 0 else ()
+        last = (f"last evaluations so far: {np.mean(so_far):.{digits}f}",) if so_far and raw else ()
         return Entry(DASH, (n, *last), "missing")
     found = estimate(values, iqm)
     middle = (f"IQM {shown(found.value, digits)}", shown_interval(found.interval, digits).strip())

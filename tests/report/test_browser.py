@@ -156,6 +156,26 @@ def test_nothing_is_wider_than_the_window_and_no_table_than_the_page(
     assert min(sizes) >= 11
 
 
+def test_no_word_of_the_list_of_runs_is_cut_but_the_names_of_runs(browser: Browser, report: Path) -> None:
+    browser.open(report, 1000)
+    lines = "document.createRange(); r.selectNodeContents(it); return r.getClientRects().length"
+    for head in ("state", "preset", "method", "final return"):
+        found = browser.run(f"""[...document.querySelectorAll('#runs td[data-head="{head}"]')]
+            .map(it => it.querySelector('.state') ?? it).map(it => {{ const r = {lines} }})""")
+        assert set(found) == {1}, head
+
+
+def test_four_panels_are_two_by_two(browser: Browser, tmp_path: Path) -> None:
+    for task in ("hopper-big-head", "halfcheetah-no-thighs", "walker-no-right-thigh", "ant-short-feet"):
+        make_seeds(tmp_path / "runs", [1000.0, 1200.0, 1400.0], task)
+    write([tmp_path / "runs"], tmp_path / "out")
+    browser.open(tmp_path / "out" / "index.html", 1400)
+    of_four = "[...document.querySelectorAll('.panels')].filter(it => it.children.length === 4)"
+    columns = browser.run(f"{of_four}.map(it => getComputedStyle(it).gridTemplateColumns.split(' ').length)")
+    assert len(columns) >= 2
+    assert set(columns) == {2}
+
+
 def test_a_table_without_room_for_its_columns_names_them_at_every_value(browser: Browser, report: Path) -> None:
     browser.open(report, 390)
     value = "document.querySelector('#runs .stacked td[data-head=\"final return\"]')"

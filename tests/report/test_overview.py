@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offdyn.report.cells import compare, reference
+from offdyn.report.cells import compare, reference, return_digits
 from offdyn.report.charts import ticks
 from offdyn.report.drawing import Points
 from offdyn.report.overview import Overview, common_steps, overviews
@@ -67,7 +67,7 @@ def test_tasks_with_references_are_averaged_by_normalised_score_and_others_stand
     assert [one.sentence.split(":")[0] for one in alone] == [
         "par wins on hopper-gravity-0.5", "par wins on lab-robot",
     ]  # fmt: skip
-    assert "IQM of the return 52" in alone[0].sentence
+    assert "IQM of the return 51.5" in alone[0].sentence
     assert len({one.figure.name for one in (together, *alone)}) == 3
 
 
@@ -135,6 +135,30 @@ def test_curves_are_averaged_where_the_run_that_was_evaluated_least_often_was() 
 )
 def test_ticks_are_round_and_within(low: float, high: float, expected: list[float]) -> None:
     assert ticks(low, high) == pytest.approx(expected)
+
+
+def test_an_axis_has_two_ticks_at_least() -> None:
+    assert ticks(-63.7, -60.5, 3) == [-63, -62, -61]
+    draw = np.random.default_rng(0)
+    for low, width in zip(draw.normal(0, 1000, 500), draw.uniform(0.01, 3000, 500), strict=True):
+        assert len(ticks(low, low + width, 3)) >= 2
+
+
+def test_small_returns_of_custom_environments_are_told_apart(tmp_path: Path) -> None:
+    make_seeds(tmp_path / "runs", [0.9, 0.92, 0.94, 0.96], custom("grasp"))
+    make_seeds(tmp_path / "runs", [0.51, 0.53, 0.55, 0.57], custom("grasp"), "sac-tar")
+    (shown,) = seen(tmp_path / "runs")
+    assert shown.sentence.startswith("par wins on grasp: IQM of the return 0.930, 0.390 [")
+    write([tmp_path / "runs"], tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text()
+    for text in ("0.930 ± 0.022", "IQM 0.540", ">0.930<", 'data-sort="0.96">0.960'):
+        assert text in page, text
+
+
+def test_returns_have_three_digits_and_those_of_our_robots_none_behind_the_point() -> None:
+    returns = (0.0, -0.05, 2.5, -61.2, 950.0)
+    assert [return_digits("grasp", [0.0, value]) for value in returns] == [0, 3, 2, 1, 0]
+    assert {return_digits("hopper-big-head", [value]) for value in returns} == {0}
 
 
 class Page(HTMLParser):
