@@ -50,19 +50,8 @@ def plan(
     """
     if settings.get("base_policy") is not None:
         settings = {**settings, "base_policy": base_policies.reference_of(settings["base_policy"])}
-    if target is not None:
-        if task is not None:
-            raise OffdynError("expected either a task or source and target, got both")
-        if source is not None and custom.is_dataset(source):
-            source, settings = None, {"source_data": str(source), **settings}
-        task = custom.pair_of(source, target, time_limit)  # type: ignore[arg-type]  # no Path: that is a dataset
-    elif source is not None or time_limit is not None:
-        raise OffdynError("source and time_limit are for a custom target: name it, too")
-    if task is None:
-        raise OffdynError(
-            "which task? Say --task NAME (`offdyn list` prints them all), or --source and --target for environments "
-            "of your own"
-        )
+    task, of_source = pairs.asked(task, source, target, time_limit)
+    settings = of_source | settings
     tasks: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
     methods = list(method) if isinstance(method, list | tuple) else [method]
     seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in _several(seeds)]

@@ -20,10 +20,7 @@ DONE, FAILED, STOPPED = 0, 1, 75
 
 def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParser) -> None:
     train.add_argument("--task", nargs="+", metavar="T", help="names of `offdyn list`, ROBOT-FAMILY-FACTOR, or YAML")
-    environment = "of your own instead: a Gymnasium id or module:function"
-    train.add_argument("--source", metavar="S", help=f"environment {environment}, or a dataset")
-    train.add_argument("--target", metavar="T", help=f"environment {environment}; late: 'Pendulum-v1?delay=2'")
-    train.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
+    add_pair(train)
     train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
     train.add_argument("--preset", metavar="P", help="of `offdyn list`; default: the method's first")
     train.add_argument("--seeds", nargs="+", type=SEED, metavar="N", help="default 0")
@@ -63,6 +60,14 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     for command in (train, resume):
         command.add_argument("--threads", type=THREADS, metavar="N", help="for the physics; changes no result")
         command.add_argument("-v", "--verbose", action="store_true", help="details")
+
+
+def add_pair(command: argparse.ArgumentParser) -> None:
+    """Custom environments in place of a task."""
+    environment = "of your own instead: a Gymnasium id or module:function"
+    command.add_argument("--source", metavar="S", help=f"environment {environment}, or a dataset")
+    command.add_argument("--target", metavar="T", help=f"environment {environment}; late: 'Pendulum-v1?delay=2'")
+    command.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
 
 
 def train(asked: argparse.Namespace) -> int:

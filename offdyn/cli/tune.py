@@ -7,12 +7,14 @@ from pathlib import Path
 from ..training.progress import stop_on_signals
 from .collect import _pair
 from .parser import COUNT, SEED, THREADS
+from .train import add_pair
 
 DONE, FAILED, STOPPED = 0, 1, 75
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("task", metavar="TASK", help="a name of `offdyn list`")
+    command.add_argument("task", nargs="?", metavar="TASK", help="a name of `offdyn list`")
+    add_pair(command)
     command.add_argument("--method", default="par", metavar="M", help="default par")
     command.add_argument("--preset", metavar="P", help="of everything else; default: the method's first")
     command.add_argument(
@@ -34,11 +36,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
+    from ..envs import pairs
     from ..studies.tune import BEST, Range, Search, search, spent
     from ..training.progress import Stopped, for_people
 
+    task, of_source = pairs.asked(asked.task, asked.source, asked.target, asked.time_limit)
     wanted = Search(
-        asked.task,
+        task,
         tuple(Range.parse(text) for text in asked.search),
         asked.budget_target_steps,
         asked.method,
@@ -47,7 +51,7 @@ def run(asked: argparse.Namespace) -> int:
         asked.rounds,
         tuple(dict.fromkeys(asked.seeds)),
         asked.search_seed,
-        dict(_pair(text, "--set", "NAME=VALUE") for text in asked.set),
+        of_source | dict(_pair(text, "--set", "NAME=VALUE") for text in asked.set),
     )
     progress = for_people(asked.verbose)
     try:

@@ -47,6 +47,27 @@ def find(wanted: "str | Path | Mapping[str, Any] | Pair") -> Pair:
     return tasks.resolve(wanted)
 
 
+def asked(
+    task: Any, source: "str | Path | custom.Factory | None", target: "str | custom.Factory | None", limit: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The task that is named, or the pair of `source` and `target`, and what a dataset as the source is set to."""
+    settings = {}
+    if target is not None:
+        if task is not None:
+            raise OffdynError("expected either a task or source and target, got both")
+        if source is not None and custom.is_dataset(source):
+            source, settings = None, {"source_data": str(source)}
+        task = custom.pair_of(source, target, limit)  # type: ignore[arg-type]  # no Path: that is a dataset
+    elif source is not None or limit is not None:
+        raise OffdynError("source and time_limit are for a custom target: name it, too")
+    if task is None:
+        raise OffdynError(
+            "which task? Say --task NAME (`offdyn list` prints them all), or --source and --target for environments "
+            "of your own"
+        )
+    return task, settings
+
+
 def meant(target: "str | Path | Mapping[str, Any] | Pair | custom.Factory") -> Pair:
     """The target a user means where both a task and an environment, alone, may stand."""
     if custom.names_environment(target):

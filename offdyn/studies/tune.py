@@ -15,6 +15,7 @@ from .._util.errors import OffdynError, unknown
 from .._util.files import write_atomically
 from ..algos.registry import recipe
 from ..algos.sac import Sac
+from ..envs.custom import OwnPair
 from ..training.config import RunConfig, build, with_first_phases
 from ..training.progress import Progress, Quiet, Stop, Stopped
 from ..training.run_folder import RunFolder
@@ -185,8 +186,12 @@ def _target_return(runs: Sequence[RunConfig], out: Path) -> float | None:
 
 
 def _about(wanted: Search) -> dict[str, Any]:
-    about = dataclasses.asdict(wanted) | {"task": str(getattr(wanted.task, "name", wanted.task))}
-    return json.loads(json.dumps(about | {"settings": dict(wanted.settings)}))
+    task = (
+        wanted.task.to_mapping() if isinstance(wanted.task, OwnPair) else str(getattr(wanted.task, "name", wanted.task))
+    )
+    fields = {field.name: getattr(wanted, field.name) for field in dataclasses.fields(wanted)}
+    about = fields | {"task": task, "ranges": [vars(each) for each in wanted.ranges], "settings": dict(wanted.settings)}
+    return json.loads(json.dumps(about))
 
 
 def _refuse_another(wanted: Search, out: Path) -> None:
@@ -207,5 +212,8 @@ def _write_summary(wanted: Search, out: Path, trials: Sequence[Trial]) -> None:
     write_atomically(out / SUMMARY, json.dumps(content, indent=2).encode())
     if trials[0].target_return is not None:
         best = {name: about[name] for name in ("task", "method", "preset")}
+        if isinstance(wanted.task, OwnPair):
+            pair = best.pop("task")
+            best |= {name: pair[name] for name in ("source", "target", "time_limit") if pair[name] is not None}
         best |= {**about["settings"], **trials[0].values, "tuning_target_steps": steps}
         write_atomically(out / BEST, yaml.safe_dump(best, sort_keys=False).encode())

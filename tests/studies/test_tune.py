@@ -65,6 +65,23 @@ def test_trials_are_lanes_of_one_cohort_within_the_budget_and_a_stop_changes_not
         search(wanted(budget=480), out)
 
 
+def test_the_command_searches_on_a_custom_pair_and_its_best_is_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = ["--source", "tests.custom.environments:source", "--target", "tests.custom.environments:target"]
+    small = [f"{name}={value}".translate({ord(letter): "" for letter in "[]"}) for name, value in SHORT.items()]
+    rest = ["--method", "sac", "--search", "temperature=0.05:0.5", "--trials", "2", "--budget-target-steps", "120"]
+    asked = ["tune", *pair, *rest, "--set", *small, "--out", str(tmp_path / "out")]
+    assert main(asked) == 0
+    assert "train with the best" in capsys.readouterr().out
+    best = str(tmp_path / "out" / BEST)
+    assert main(["train", "--config", best, "--dry-run", "--out", str(tmp_path / "runs")]) == 0
+    assert "source-to-target.sac" in capsys.readouterr().out
+    assert main(asked) == 0
+    assert main([*asked, "--time-limit", "3"]) == 2
+    assert "holds a search with another task" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["penalty", "penalty=1", "penalty=1:x", "penalty=1:2:cubic", "=1:2"])
 def test_a_range_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(OffdynError, match="expected NAME=LOW:HIGH"):
