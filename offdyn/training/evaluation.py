@@ -17,6 +17,7 @@ from .._util import cores
 from .._util.child import Child, parent
 from ..data.transition import pack
 from ..envs import pairs
+from ..envs.custom import EnvironmentFailed
 from ..envs.domain import Domain, Rows
 from ..envs.pairs import Pair
 from ..envs.residual import Residual, with_residuals
@@ -56,7 +57,10 @@ def evaluate(
     """
     residuals = residuals or [None] * len(tasks)
     if isinstance(tasks[0], pairs.OwnPair):
-        return _evaluate_own(policies, tasks, seeds, residuals, target_episodes, source_episodes, index, kept_rows)
+        try:
+            return _evaluate_own(policies, tasks, seeds, residuals, target_episodes, source_episodes, index, kept_rows)
+        except EnvironmentFailed as failure:
+            raise EnvironmentFailed(f"in an evaluation: {failure}") from failure
     lanes = len(tasks)
     roles = ["target"] * target_episodes + ["source"] * source_episodes
     per_lane = len(roles)

@@ -2,6 +2,8 @@
 
 import importlib
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,6 +57,17 @@ def test_a_target_that_fails_costs_nothing_but_its_episode(tmp_path, how, words,
     assert not fatal(diagnose_dataset(rows))
     assert main(["check", str(file)]) == 0
     assert [line["source_steps"] for line in run.curve()] == [0, 120, 240, 360, 480]
+
+
+def test_a_failure_in_an_evaluation_says_so_and_one_in_training_does_not(tmp_path):
+    Failing.broken_at = 20  # of the 34 steps of the first evaluation, beside which training may make a few
+    why, _ = tiny.fails(tmp_path / "evaluation", **REAL | {"eval_episodes": 2})
+    assert re.match(r"in an evaluation: target .*, step \d of episode 2: RuntimeError: motor 3 stalled", why)
+    (run,), _ = tiny.resume(tmp_path / "evaluation")
+    assert tiny.counts(run)[1] == 48
+    Failing.steps, Failing.broken_at = 0, 20
+    why, _ = tiny.fails(tmp_path / "training", **REAL)
+    assert why.startswith("target ")
 
 
 def test_without_a_log_a_failing_target_costs_nothing_either(tmp_path, capsys):
@@ -120,8 +133,11 @@ def test_kill_9_loses_at_most_the_target_step_under_way(tmp_path):
 def test_before_the_first_checkpoint_the_log_alone_saves_the_target_steps(tmp_path):
     Failing.broken_at = 21
     tiny.fails(tmp_path / "runs", **REAL, target_log=str(tmp_path / "log"))
-    for manifest in (tmp_path / "runs" / "cohorts").glob("*/manifest*.json"):
-        manifest.unlink()  # as if it had been killed before
+    for cohort in (tmp_path / "runs" / "cohorts").iterdir():  # as if it had been killed before
+        for manifest in cohort.glob("manifest*.json"):
+            manifest.unlink()
+        for step in cohort.glob("step-*"):
+            shutil.rmtree(step)
     (run,), _ = tiny.resume(tmp_path / "runs")
     assert tiny.counts(run) == (480, 48, 445)
     assert Failing.steps == 48
