@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import jax
+import numpy as np
 import pytest
 
-from offdyn.bench import floors, physics, training, update_loop, updates, whole
+from offdyn.bench import floors, physics, sources, training, update_loop, updates, whole
 from offdyn.bench.table import table
 from offdyn.cli.main import main
 from offdyn.envs.robots import ROBOTS
@@ -43,6 +45,48 @@ def test_an_interrupted_benchmark_shows_and_writes_what_it_has(
     assert not written["complete"]
     assert written["seconds"] > 0
     assert written["surroundings"]["packages"]["jax"] in shown.out
+
+
+def test_steps_of_sources_are_those_of_a_training_and_alone_those_of_the_device(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(whole, "_rows", lambda *how: iter(()))
+    monkeypatch.setattr(sources, "COUNTS", (3, 7))
+    slow = {"seconds": 0.02}
+    measured = sources.measure
+    monkeypatch.setattr(sources, "measure", lambda *how, **also: measured(*how[:3], 1, **slow))
+    assert main(["bench", "--quick", "--json", "--source", "tests.custom.simulators:points"]) == 0
+    rows = json.loads(capsys.readouterr().out)["sources"]
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        counts.setdefault(row["source"], []).append(row["environments"])
+    several = {name: [3, 7] for name in (sources.ROBOT, *sources.BUILT_IN)}
+    assert counts == several | {"tests.custom.simulators:points": [16]}  # of a number of its own
+    assert {row["source"] for row in rows if "alone_per_second" in row} == {sources.HERE}
+    assert min(row["steps_per_second"] for row in rows) > 0
+    shown = table(whole.describe() | {"sources": rows})
+    assert all(f"{row['environments']:12d}  {row['steps_per_second']:12,.0f}" in shown for row in rows)
+
+
+def test_a_turn_counts_the_steps_that_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    made: list[int] = []
+    turn = sources._turn(lambda number: made.append(number) or 10, seconds=3.0)
+    assert turn() == pytest.approx(20 / 4)  # two steps of ten within four seconds
+    assert made == [0, 1, 2, 0, 1]  # three before the clock runs
+
+
+def test_the_pendulum_in_jax_is_gymnasium_s() -> None:
+    env, ours = gymnasium.make("Pendulum-v1").unwrapped, sources.pendulum()
+    env.reset(seed=0)
+    angle, speed = env.state  # type: ignore[attr-defined]
+    state = sources.State(angle, speed, None, 0.0, 0.0)
+    for torque in np.random.default_rng(0).uniform(-1, 1, (50, 1)):
+        shown, reward, *_ = env.step(2.0 * torque)
+        state = ours.step(state, torque)
+        np.testing.assert_allclose(state.obs, shown, atol=1e-3)
+        np.testing.assert_allclose(state.reward, reward, atol=1e-3)
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_measured(

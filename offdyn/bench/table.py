@@ -18,6 +18,8 @@ def table(found: dict[str, Any]) -> str:
     parts += [_training(row) for row in found["training"]]
     if found["backbones"]:
         parts.append(_backbones(found["backbones"]))
+    if found["sources"]:
+        parts.append(_sources(found["sources"]))
     parts.append(f"Measured in {found['seconds']:.0f} seconds.")
     return "\n\n".join(parts)
 
@@ -84,4 +86,17 @@ def _backbones(rows: list[dict[str, Any]]) -> str:
         f"{row['updates_per_target_step']:19d}   {row['hours']:5.1f}"
         for row in rows
     ]
+    return "\n".join(lines)
+
+
+def _sources(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "SOURCES, environment steps/s as a training makes them; alone: on the device, with nothing brought to the host",
+        f"{'source':34}  environments       steps/s         alone",
+    ]
+    for row in rows:
+        alone = f"{row['alone_per_second']:12,.0f}" if "alone_per_second" in row else ""
+        lines.append(
+            f"{row['source']:34}  {row['environments']:12d}  {row['steps_per_second']:12,.0f}  {alone}".rstrip()
+        )
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from .._util.cores import every
 from ..training.hardware import keep_programs
 from ..training.progress import Lines
 from ..training.run_folder import surroundings
-from . import backbones, floors, physics, training, updates
+from . import backbones, floors, physics, sources, training, updates
 from .update_loop import TASKS, UpdateLoop
 
 FORMAT = 1
@@ -25,7 +25,7 @@ def describe() -> dict[str, Any]:
     """The machine, before anything is measured."""
     load = os.getloadavg()[0]  # processes at work in the last minute, those of others
     about = {"format": FORMAT, "complete": False, "seconds": 0.0, "load": load, "surroundings": surroundings(None)}
-    return about | {part: [] for part in ("updates", "physics", "training", "backbones")}
+    return about | {part: [] for part in ("updates", "physics", "training", "backbones", "sources")}
 
 
 def lanes_of(platform: str, quick: bool) -> list[int]:
@@ -33,11 +33,19 @@ def lanes_of(platform: str, quick: bool) -> list[int]:
     return ([1, 2] if quick else [1, 2, 4]) if platform == "cpu" else ([1, 10] if quick else [1, 10, 40])
 
 
-def measure(found: dict[str, Any], quick: bool, say: Callable[[str], None], names: Sequence[str] = ()) -> None:
-    """Fill `found` part by part; `names`: of backbones, whose updates are timed as well."""
+def measure(
+    found: dict[str, Any],
+    quick: bool,
+    say: Callable[[str], None],
+    names: Sequence[str] = (),
+    batched: Sequence[str] | None = None,
+) -> None:
+    """Fill `found` part by part; `names`: of backbones, whose updates are timed as well; `batched`: sources."""
     keep_programs(Lines())
     began = time.perf_counter()
-    for part, row in chain(_rows(found, quick, say), _on_backbones(names, quick, say)):
+    for part, row in chain(
+        _rows(found, quick, say), _on_backbones(names, quick, say), _of_sources(batched, quick, say)
+    ):
         found[part].append(row)
         found["seconds"] = time.perf_counter() - began
     found["complete"] = True
@@ -51,6 +59,16 @@ def _on_backbones(
         say(f"updates on {name}")
         for row in backbones.measure(name, (one, few), 10 if quick else 30):
             yield "backbones", row
+
+
+def _of_sources(
+    names: Sequence[str] | None, quick: bool, say: Callable[[str], None]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    if names is not None:
+        say("steps of batched sources")
+        turns, seconds = (2, 0.5) if quick else (3, 2.0)
+        for row in sources.measure((*sources.BUILT_IN, *names), sources.COUNTS, len(every()), turns, seconds):
+            yield "sources", row
 
 
 def _rows(found: dict[str, Any], quick: bool, say: Callable[[str], None]) -> Iterator[tuple[str, dict[str, Any]]]:

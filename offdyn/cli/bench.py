@@ -14,6 +14,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quick", action="store_true", help="fewer lanes and turns: half the time, noisier")
     more = "updates of SAC on these, too, at several widths: classic, simba, ensemble"
     command.add_argument("--backbone", nargs="+", default=[], metavar="NAME", help=more)
+    sources = "steps of batched sources, too: two pendulums, and what --source names in `offdyn train`"
+    command.add_argument("--source", nargs="*", metavar="S", help=sources)
     command.add_argument("--out", type=Path, metavar="FILE.json", help="all figures, with machine and versions")
     command.add_argument("--json", action="store_true", help="print one object in place of the tables")
 
@@ -29,7 +31,7 @@ def run(asked: argparse.Namespace) -> int:
         backbone(name)  # refuses one that is not there before anything is measured
     found, code = describe(), DONE
     try:
-        measure(found, asked.quick, say, asked.backbone)
+        measure(found, asked.quick, say, asked.backbone, asked.source)
     except KeyboardInterrupt:
         print("interrupted: this is what was measured so far", file=sys.stderr)
         code = INTERRUPTED

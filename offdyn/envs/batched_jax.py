@@ -33,10 +33,14 @@ class JaxBatch:
         return self._numbers(shown)
 
     def step(self, actions: np.ndarray) -> Stepped:
-        self._carried, given = self._advance(self._carried, jnp.asarray(actions, jnp.float32))
-        shown, reward, done, cut, final = jax.device_get(given)
+        shown, reward, done, cut, final = jax.device_get(self.advance(jnp.asarray(actions, jnp.float32)))
         ends = flags(done, self.count, "done"), flags(cut, self.count, "cut")
         return Stepped(self._numbers(shown), numbers(reward, (self.count,), "reward"), *ends, self._numbers(final))
+
+    def advance(self, actions: Any) -> tuple[Any, ...]:
+        """The same on the device."""
+        self._carried, given = self._advance(self._carried, actions)
+        return given
 
     def close(self) -> None:
         self._carried = None
