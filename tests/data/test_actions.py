@@ -128,6 +128,10 @@ def test_of_other_bounds_than_the_targets_the_physical_action_is_kept(tmp_path: 
         "recorded within [-0.4, 0.4], executed within the target's [-2, 2] at the same physical value"
     )
     assert (read.card["action_low"], read.card["action_high"]) == ([-2.0], [2.0])
+    assert "small-actions" not in {found.name for found in diagnose_dataset(read)}  # they were full where recorded
+    timid = open_dataset(written(tmp_path / "timid", 0.1 * shares(), box([-0.4], [0.4])), target=target([-2], [2]))
+    (small,) = [found for found in diagnose_dataset(timid) if found.name == "small-actions"]
+    assert "no action goes beyond 25% of its bounds [-0.4, 0.4]" in small.what
     back = open_dataset(read, target=target([-0.4], [0.4]))
     np.testing.assert_allclose(back.action, shares(), atol=1e-6)
 

@@ -95,6 +95,8 @@ def bounded(dataset: Dataset, target: Bounds | None, *, in_units: bool = False) 
     elif known is not None and not known.same(bounds):
         action = bounds.normalised(known.in_units(action))
     card = {**dataset.card, "action_low": bounds.low.tolist(), "action_high": bounds.high.tolist()}
+    if known is not None and not known.same(bounds):
+        card |= {"recorded_low": known.low.tolist(), "recorded_high": known.high.tolist()}
     if said := _note(known, bounds, in_units):
         card["reading"] = {**(card.get("reading") or {}), "actions": said}
     return Dataset(**(dataset.arrays() | {"action": action}), card=card)
@@ -112,8 +114,14 @@ def _note(known: Bounds | None, bounds: Bounds, in_units: bool) -> str | None:
     return f"mapped to [-1, 1] from their bounds {bounds}"
 
 
-def _said(dataset: Dataset) -> Bounds | None:
-    size, low, high = dataset.action.shape[1], dataset.card.get("action_low"), dataset.card.get("action_high")
+def recorded_bounds(dataset: Dataset) -> Bounds | None:
+    """Those of the environment that recorded it, where they are known and not those it is mapped to."""
+    guessed = (dataset.card.get("reading") or {}).get("bounds")  # from the actions themselves, which then reach them
+    return None if guessed else _said(dataset, "recorded")
+
+
+def _said(dataset: Dataset, which: str = "action") -> Bounds | None:
+    size, low, high = dataset.action.shape[1], dataset.card.get(f"{which}_low"), dataset.card.get(f"{which}_high")
     if low is None or high is None:
         return None
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from ...envs import pairs
 from ...envs.pairs import OwnPair, Pair
 from ..datasets import DataError, Dataset, open_dataset
-from ..datasets.actions import bounded, bounds_of, known_bounds
+from ..datasets.actions import bounded, bounds_of, known_bounds, recorded_bounds
 from ..datasets.bodies import body_of, check_sizes
 from ..datasets.opening import Target
 from .dynamics import LEAST, check_body, replay, sample
@@ -49,7 +49,7 @@ def diagnose_dataset(dataset: Dataset, robot: str | Pair | None = None, target: 
             findings.append(found(error.kind, True, str(error)))
             body = goal = None
             break
-    findings += check_actions(dataset, known_bounds(dataset))
+    findings += check_actions(dataset, known_bounds(dataset), recorded_bounds(dataset))
     subject = Subject(dataset if body is None else bounded(dataset, bounds_of(body)), body)
     for check in (check_numbers, check_constants, check_duplicates, check_rewards):
         findings += check(subject)

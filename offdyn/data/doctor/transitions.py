@@ -22,8 +22,8 @@ def check_numbers(subject: Subject) -> Iterator[Finding]:
         yield found("nan-or-infinity", True, f"{len(bad)} rows hold NaN or infinity in {', '.join(columns)}", bad)
 
 
-def check_actions(rows: Dataset, bounds: Bounds | None) -> Iterator[Finding]:
-    """Actions beyond their bounds, or so far inside that they may be of other units."""
+def check_actions(rows: Dataset, bounds: Bounds | None, recorded: Bounds | None = None) -> Iterator[Finding]:
+    """Actions beyond their bounds, or so far inside those they were recorded within that they may be of other units."""
     bounds = unit(rows.action.shape[1]) if bounds is None else bounds
     size = np.where(np.isfinite(rows.action), np.abs(rows.action), 0.0)
     outside = np.flatnonzero((size > 1 + bounds.slack).any(axis=1))
@@ -32,8 +32,12 @@ def check_actions(rows: Dataset, bounds: Bounds | None) -> Iterator[Finding]:
         value = bounds.in_units(rows.action)[largest]
         said = f"{len(outside)} actions leave {bounds}; the farthest out is {value:.3g}, in entry {largest[1]}"
         yield found("action-out-of-range", True, said, outside)
-    elif len(rows) >= ENOUGH and 0 < size[largest] <= SMALL:
-        yield found("small-actions", False, f"no action goes beyond {size[largest]:.0%} of its bounds {bounds}")
+    elif len(rows) >= ENOUGH:
+        theirs = bounds if recorded is None else recorded
+        shares = np.abs(theirs.normalised(bounds.in_units(rows.action)))
+        share = shares[np.isfinite(rows.action)].max(initial=0.0)
+        if 0 < share <= SMALL:
+            yield found("small-actions", False, f"no action goes beyond {share:.0%} of its bounds {theirs}")
 
 
 def check_rewards(subject: Subject) -> Iterator[Finding]:
