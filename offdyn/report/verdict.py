@@ -13,6 +13,7 @@ def verdict(scores: Mapping[str, Scores], measure: str, over: str, digits: int =
     """Scores by method: the highest IQM, and how far it is above the next that is not level with it."""
     if not scores:
         return f"No run has finished yet {over}; the curves show how far they have come."
+    scores = {_in_a_sentence(label): values for label, values in scores.items()}
     ranked = sorted(scores, key=lambda label: -float(iqm(scores[label])))
     best, others = ranked[0], ranked[1:]
     if not others:
@@ -38,6 +39,12 @@ def _level(scores: Mapping[str, Scores], labels: Sequence[str], measure: str, ov
     if len(labels) > NAMED:
         return f"{labels[0]} and {len(labels) - 1} others are level {over}: {measure} {values[0]} to {values[-1]}"
     return f"{_listed(labels)} are level {over}: {measure} {_listed(values)}"
+
+
+def _in_a_sentence(label: str) -> str:
+    """A method's settings in brackets: their commas are not those of the sentence."""
+    method, comma, settings = label.partition(", ")
+    return f"{method} ({settings})" if comma else label
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -51,6 +51,13 @@ def test_of_many_level_methods_only_the_first_is_named() -> None:
     assert said == "d and 3 others are level on a task: IQM 52 to 52."
 
 
+def test_the_settings_of_a_method_are_no_items_of_a_sentence() -> None:
+    near = [value + 0.5 for value in HIGH]
+    said = verdict({"par": HIGH, "par, penalty 2.5, temperature 0.4": near, "par, penalty 0": LOW}, MEASURE, OVER)
+    assert said.startswith("par (penalty 2.5, temperature 0.4) and par are level on a task: ")
+    assert "; par (penalty 0) is 4" in said
+
+
 def test_few_seeds_lone_methods_and_no_runs_are_told_as_they_are() -> None:
     few = verdict({"par": [50.0, 52.0], "darc": LOW}, MEASURE, OVER)
     assert few == "par is ahead on a task: IQM 51, 40 above darc. Too few seeds for an interval."
