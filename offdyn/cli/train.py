@@ -65,7 +65,8 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
 def add_pair(command: argparse.ArgumentParser) -> None:
     """Custom environments in place of a task."""
     environment = "of your own instead: a Gymnasium id or module:function"
-    command.add_argument("--source", metavar="S", help=f"environment {environment}, or a dataset")
+    batched = "vec:ID and playground:NAME step many at once"
+    command.add_argument("--source", metavar="S", help=f"environment {environment}, or a dataset; {batched}")
     command.add_argument("--target", metavar="T", help=f"environment {environment}; late: 'Pendulum-v1?delay=2'")
     command.add_argument("--time-limit", metavar="N", help="of its episodes; default: as the environments say")
 

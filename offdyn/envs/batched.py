@@ -108,7 +108,9 @@ def playground(name: str) -> Any:
     try:
         from mujoco_playground import registry
     except ModuleNotFoundError as error:
-        raise OffdynError(f"{PLAYGROUND}{name} needs the Python package playground ({error})") from None
+        raise OffdynError(
+            f"{PLAYGROUND}{name} needs the Python package playground: pip install playground ({error})"
+        ) from None
     return registry.load(name)
 
 

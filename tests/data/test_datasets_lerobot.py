@@ -14,7 +14,7 @@ import offdyn
 from offdyn._util.errors import OffdynError
 from offdyn.cli.main import main
 from offdyn.data.collect.episodes import play, uniform
-from offdyn.data.datasets import COLUMNS, DataError, Dataset, open_dataset, write_lerobot
+from offdyn.data.datasets import COLUMNS, DataError, Dataset, open_dataset, save, write_lerobot
 from offdyn.data.datasets.target_log import TargetLog
 from offdyn.data.doctor import diagnose_dataset
 from offdyn.envs import pairs
@@ -198,9 +198,10 @@ def test_without_pyarrow_one_sentence_says_what_to_install(tmp_path: Path, monke
         open_dataset(folder)
 
 
-def test_what_goes_out_comes_in_again(tmp_path: Path):
+@pytest.mark.parametrize("version", ["v3.0", "v2.1"])
+def test_what_goes_out_comes_in_again(version: str, tmp_path: Path):
     dataset = simulated("hopper").described(name="mine")
-    folder = write_lerobot(dataset, tmp_path / "set")
+    folder = write_lerobot(dataset, tmp_path / "set", version=version)
     for wanted in (f"lerobot:{folder}", folder):
         read = open_dataset(wanted)
         for name in COLUMNS:
@@ -208,6 +209,7 @@ def test_what_goes_out_comes_in_again(tmp_path: Path):
     assert (read.card["name"], read.card["robot"], read.card["seed"]) == ("mine", "hopper", 3)
     info = json.loads((folder / "meta" / "info.json").read_text())
     assert (info["fps"], info["total_episodes"]) == (125, len(dataset.episodes()))
+    assert info["codebase_version"] == version
     with pytest.raises(OffdynError, match="exists already"):
         write_lerobot(dataset, folder)
 
@@ -233,6 +235,36 @@ def test_a_target_log_becomes_a_lerobot_dataset(tmp_path: Path, capsys: pytest.C
     for name in COLUMNS:
         np.testing.assert_allclose(getattr(read, name), getattr(before, name), atol=1e-6)
     assert read.card["cut_by_stops"] == [5]
+
+
+def test_version_2_1_has_a_file_and_statistics_for_each_episode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("offdyn.data.datasets.lerobot.CHUNK", 2)
+    dataset = simulated("hopper").described(name="mine")
+    save(dataset, tmp_path / "mine.safetensors")
+    out, episodes = tmp_path / "set", dataset.episodes()
+    asked = ["export", str(tmp_path / "mine.safetensors"), "--format", "lerobot-v2.1", "--out", str(out)]
+    assert main(asked) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    info = json.loads((out / "meta" / "info.json").read_text())
+    assert info["total_chunks"] == -(-len(episodes) // 2)
+    stats, lengths, tasks = (
+        [json.loads(line) for line in (out / "meta" / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("episodes_stats", "episodes", "tasks")
+    )
+    assert tasks == [{"task_index": 0, "task": "mine"}]
+    assert len(episodes) >= 3
+    for number, (first, end) in enumerate(episodes):
+        path = out / info["data_path"].format(episode_chunk=number // 2, episode_index=number)
+        table = parquet.read_table(path).to_pydict()
+        np.testing.assert_array_equal(table["observation.state"], dataset.observation[first:end])
+        assert table["index"] == list(range(first, end))
+        assert lengths[number] == {"episode_index": number, "tasks": ["mine"], "length": end - first}
+        np.testing.assert_allclose(stats[number]["stats"]["action"]["max"], dataset.action[first:end].max(0))
+        assert stats[number]["stats"]["next.reward"]["count"] == [end - first]
+    with pytest.raises(OffdynError, match=r"no LeRobot layout 'v2'; did you mean 'v2.1'"):
+        write_lerobot(dataset, tmp_path / "other", version="v2")
 
 
 def test_an_open_episode_comes_back_open(tmp_path: Path):

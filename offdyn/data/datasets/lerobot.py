@@ -1,4 +1,4 @@
-"""LeRobot's datasets: versions 2 and 3 are read, version 3 is written, with pyarrow alone.
+"""LeRobot's datasets: versions 2.0, 2.1 and 3.0 are read, the last two written, with pyarrow alone.
 
 A frame holds what was seen and done, and what came of it; its successor is the next frame of its episode. The last
 frame has none: a true end sees itself again, as in LeRobot's own replay buffer, and any other is dropped. What we write
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..._util import plain_json
-from ..._util.errors import OffdynError, shown
+from ..._util.errors import OffdynError, shown, unknown
 from ..._util.fields import WIDEST
 from ...envs.robots import ROBOTS
 from . import d4rl
@@ -27,14 +27,16 @@ from .untrusted import check_size, checked_card, read_json
 
 PREFIX = "lerobot:"
 INFO, STATS, EPISODES_STATS, CARD = "meta/info.json", "meta/stats.json", "meta/episodes_stats.jsonl", "meta/offdyn.json"
+EPISODES, TASKS = "meta/episodes.jsonl", "meta/tasks.jsonl"  # of version 2.1
 STATES = ("observation.state", "observation.environment_state")  # one after the other
 SUCCESSOR = "next.observation.state"  # our own
 VECTORS = (*STATES, "action", SUCCESSOR)
 REWARDS, DONES, CUTS = ("next.reward", "reward"), ("next.done", "done"), ("next.truncated", "truncated")
 PLACE = ("episode_index", "frame_index")
 PICTURES = ("image", "video")
-VERSION = "v3.0"
+VERSIONS = ("v3.0", "v2.1")  # that are written
 FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+EPISODE_FILE, CHUNK = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet", 1000  # of version 2.1
 
 
 def info_file(folder: Path) -> Path | None:
@@ -197,11 +199,13 @@ def _extremes(folder: Path) -> dict[str, list[float]]:
         return {}
 
 
-def write(dataset: Dataset, folder: Path | str, fps: int | None = None) -> Path:
+def write(dataset: Dataset, folder: Path | str, fps: int | None = None, version: str = VERSIONS[0]) -> Path:
     """A new LeRobot dataset, actions in their environment's units; its folder.
 
-    `fps`: steps per second, which of our robots is known.
+    `fps`: steps per second, which of our robots is known. `version`: of its layout, "v3.0" or "v2.1".
     """
+    if version not in VERSIONS:
+        raise unknown("LeRobot layout", str(version), VERSIONS)
     dataset, place = bounded(dataset, None), Path(folder)
     if fps is None and dataset.robot in ROBOTS:
         fps = round(1 / ROBOTS[dataset.robot].seconds_per_step)
@@ -213,7 +217,7 @@ def write(dataset: Dataset, folder: Path | str, fps: int | None = None) -> Path:
         raise OffdynError(f"{place} exists already: choose another folder, or delete it")
     beside = place.with_name(f"{place.name}.{os.getpid()}.tmp")
     try:
-        _write(dataset, beside, fps)
+        _write(dataset, beside, fps, version)
         os.replace(beside, place)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
@@ -221,11 +225,32 @@ def write(dataset: Dataset, folder: Path | str, fps: int | None = None) -> Path:
     return place
 
 
-def _write(dataset: Dataset, folder: Path, fps: int) -> None:
+def _write(dataset: Dataset, folder: Path, fps: int, version: str) -> None:
     columns, bounds = _frames(dataset, fps)
+    task = str(dataset.card.get("name") or "offdyn")
+    info = {
+        "codebase_version": version,
+        "robot_type": dataset.robot,
+        "total_episodes": len(bounds),
+        "total_frames": len(dataset),
+        "total_tasks": 1,
+        "chunks_size": CHUNK,
+        "fps": fps,
+        "splits": {"train": f"0:{len(bounds)}"},
+        "video_path": None,
+        "features": {name: _feature(column) for name, column in columns.items()},
+    }
+    (folder / "meta").mkdir(parents=True)
+    layout = _write_one_file if version == VERSIONS[0] else _write_episode_files
+    info |= layout(folder, columns, bounds, task)
+    for name, content in ((INFO, info), (CARD, full_card(dataset))):
+        (folder / name).write_text(json.dumps(content, indent=2))
+
+
+def _write_one_file(folder: Path, columns: Mapping[str, np.ndarray], bounds: np.ndarray, task: str) -> dict[str, Any]:
+    """All frames in one file, as version 3.0 may have them; what else stands in its description."""
     of_episodes = {"data/chunk_index": 0, "data/file_index": 0, "meta/episodes/chunk_index": 0}
     of_episodes |= {"meta/episodes/file_index": 0}
-    task = str(dataset.card.get("name") or "offdyn")
     episodes = {
         "episode_index": np.arange(len(bounds)),
         "tasks": [[task]] * len(bounds),
@@ -234,27 +259,29 @@ def _write(dataset: Dataset, folder: Path, fps: int) -> None:
         "dataset_to_index": bounds[:, 1],
         **{name: np.full(len(bounds), value) for name, value in of_episodes.items()},
     }
-    info = {
-        "codebase_version": VERSION,
-        "robot_type": dataset.robot,
-        "total_episodes": len(bounds),
-        "total_frames": len(dataset),
-        "total_tasks": 1,
-        "chunks_size": 1000,
-        "data_files_size_in_mb": 100,
-        "video_files_size_in_mb": 200,
-        "fps": fps,
-        "splits": {"train": f"0:{len(bounds)}"},
-        "data_path": f"data/{FILE}",
-        "video_path": None,
-        "features": {name: _feature(column) for name, column in columns.items()},
-    }
     _table(folder / "data" / FILE.format(chunk_index=0, file_index=0), columns)
     _table(folder / "meta" / "episodes" / FILE.format(chunk_index=0, file_index=0), episodes)
     _table(folder / "meta" / "tasks.parquet", {"task_index": [0], "task": [task]}, index="task")
     stats = {name: _statistics(column) for name, column in columns.items()}
-    for name, content in ((INFO, info), (STATS, stats), (CARD, full_card(dataset))):
-        (folder / name).write_text(json.dumps(content, indent=2))
+    (folder / STATS).write_text(json.dumps(stats, indent=2))
+    return {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200, "data_path": f"data/{FILE}"}
+
+
+def _write_episode_files(
+    folder: Path, columns: Mapping[str, np.ndarray], bounds: np.ndarray, task: str
+) -> dict[str, Any]:
+    """A file for each episode, as version 2.1 has them; what else stands in its description."""
+    stats = []
+    for number, (first, end) in enumerate(bounds.tolist()):
+        episode = {name: column[first:end] for name, column in columns.items()}
+        _table(folder / EPISODE_FILE.format(episode_chunk=number // CHUNK, episode_index=number), episode)
+        stats.append({"episode_index": number, "stats": {name: _statistics(part) for name, part in episode.items()}})
+    episodes = [{"episode_index": number, "tasks": [task], "length": end - first}
+                for number, (first, end) in enumerate(bounds.tolist())]  # fmt: skip
+    tasks = [{"task_index": 0, "task": task}]
+    for name, lines in ((EPISODES, episodes), (TASKS, tasks), (EPISODES_STATS, stats)):
+        (folder / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return {"total_chunks": -(-len(bounds) // CHUNK), "total_videos": 0, "data_path": EPISODE_FILE}
 
 
 def _frames(dataset: Dataset, fps: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
