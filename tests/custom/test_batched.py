@@ -60,7 +60,10 @@ def test_every_transition_is_one_of_the_simulator_and_the_last_of_an_episode_too
         made = simulators.moved(step.observation, step.action)
         np.testing.assert_allclose(step.next_observation, made, atol=1e-5)
         np.testing.assert_allclose(step.reward, simulators.gained(made), atol=1e-5)
-        np.testing.assert_array_equal(step.terminated, step.next_observation[:, 0] > 1.6)
+        fell = step.next_observation[:, 0] > 1.6
+        if kind == "rsl":  # of an end in the step of a time limit it tells the limit alone
+            fell &= ~step.truncated
+        np.testing.assert_array_equal(step.terminated, fell)
         assert not (step.terminated & step.truncated).any()
         np.testing.assert_array_equal(step.observation[~again], before[~again])
         np.testing.assert_array_equal(step.diverged, again)
@@ -237,7 +240,7 @@ def test_methods_learn_from_a_batched_source(method, tmp_path):
         tmp_path / "runs", **SHORT | small | {"method": method, "source": f"{HERE}:any_points", "source_envs": 50}
     )
     assert run.state == "finished"
-    assert tiny.counts(run)[:2] == (500, 48)
+    assert tiny.counts(run)[:2] == (500, 96 if method == "duo" else 48)  # simba, its backbone, has five to one
 
 
 def test_a_source_in_which_alone_is_learned_steps_all_its_environments_in_a_tick(tmp_path):
