@@ -14,6 +14,7 @@ from offdyn.report.write import write
 
 from .browser import Browser, installed
 from .made_up import make_run, make_seeds
+from .test_stuck import custom
 
 LINES = "[...document.querySelectorAll('#runs tbody tr')]"
 SHOWN = f"{LINES}.filter(row => !row.hidden)"
@@ -156,8 +157,11 @@ def test_nothing_is_wider_than_the_window_and_no_table_than_the_page(
     assert min(sizes) >= 11
 
 
-def test_no_word_of_the_list_of_runs_is_cut_but_the_names_of_runs(browser: Browser, report: Path) -> None:
-    browser.open(report, 1000)
+def test_no_word_of_the_list_of_runs_is_cut_but_the_names_of_runs(browser: Browser, tmp_path: Path) -> None:
+    named = {"preset": "reported", "batch_size": 32, "learning_starts": 50}
+    make_seeds(tmp_path / "runs", [1.0, 2.0, 3.0], custom("one-to-other"), "par", **named)
+    write([tmp_path / "runs"], tmp_path / "out")
+    browser.open(tmp_path / "out" / "index.html", 1280)
     lines = "document.createRange(); r.selectNodeContents(it); return r.getClientRects().length"
     for head in ("state", "preset", "method", "final return"):
         found = browser.run(f"""[...document.querySelectorAll('#runs td[data-head="{head}"]')]
