@@ -27,7 +27,7 @@ help:
 	@echo "make check      setup, lint, then the tests that train nothing: the inner loop, three minutes"
 	@echo "make test       setup, then the test suite in $(JOBS) processes (JOBS=4, PYTEST='-k hopper' change that)"
 	@echo "make test-long  setup, then the suite with the slow tests too"
-	@echo "make demo       setup, then a short demonstration"
+	@echo "make demo       setup, then a study of a minute and its report"
 	@echo "make lint       setup, then ruff and mypy"
 	@echo "make docs       setup, then the documentation site: site/index.html"
 	@echo "make lock       make requirements/*.txt anew (UPGRADE=--upgrade takes the newest versions)"
@@ -73,7 +73,8 @@ lint: setup
 	$(bin)/mypy
 
 demo: setup
-	$(bin)/python -m offdyn.studies.demo
+	$(bin)/offdyn study run demo --out demo
+	$(bin)/offdyn report demo --out demo/report
 
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict

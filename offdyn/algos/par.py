@@ -196,6 +196,7 @@ PENALTIES = {  # task: paper, released
     "walker-no-right-thigh": (0.5, 0.1),
     "ant-broken-hips": (0.1, 0.01),
     "ant-short-feet": (0.1, 0.01),
+    "jetpack": (2.0, 2.0),  # ours, for the toy environment
 }
 PENALTY_ELSEWHERE = 0.5
 # Where the source is a dataset: one beta and one nu for all tasks.

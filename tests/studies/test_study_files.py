@@ -12,7 +12,7 @@ import yaml
 
 from offdyn._util.errors import OffdynError
 from offdyn.studies.study import load, parse, shipped
-from offdyn.training.config import RunConfig
+from offdyn.training.config import RunConfig, group
 
 from .tiny import content
 
@@ -29,8 +29,9 @@ COUNTS = {
     "correction": 6 * 2 * 5,
     "runtime": 5,
 }
-# The same of those that choose and test a default; `search` has its first stage's 14 methods here.
+# The same of our own: the demo, and those that choose and test a default; of `search` its first stage's 14 methods.
 OURS = {
+    "demo": 4 * 5,
     "search": 8 * 14 * 2 + 4 * 2,  # sac-src of each robot and seed
     "confirm": 8 * 3 * 5,
     "second-suite": 8 * 3 * 2,
@@ -67,6 +68,16 @@ def test_each_has_the_runs_that_were_counted(name: str) -> None:
     assert len(made) == len({run.name for run in made}) == (COUNTS | OURS)[name]
     assert load(name).name == name
     assert load(name).what
+
+
+def test_the_demos_par_and_its_ablation_share_a_program_and_the_baselines_have_its_target_steps() -> None:
+    par, ablation, *baselines = runs("demo", seeds=[0])
+    assert {name for name, value in par.settings().items() if ablation.settings()[name] != value} == {"penalty"}
+    assert par.hyper.penalty == 2
+    assert [len(cohort) for cohort in group([par, ablation, *baselines])] == [2, 1, 1]
+    assert [run.schedule.target_budget for run in baselines] == [120, 120] == [par.schedule.target_budget] * 2
+    assert [run.sac.batch_size for run in baselines] == [2 * par.sac.batch_size] * 2
+    assert [run.schedule.updates_each for run in (par, *baselines)] == [150, 1, 150]
 
 
 @pytest.mark.parametrize("name", ["search", "confirm", "second-suite"])
@@ -156,7 +167,7 @@ def test_a_label_can_be_asked_for_too_and_tells_two_of_one_method_apart() -> Non
 def test_a_grid_is_every_combination_and_preset_means_the_presets_own() -> None:
     made = parse(content("par", grid={"penalty": ["preset", 0], "encoder_interval": [1, 2]}), "tiny").runs([0])[0]
     found = [(run.hyper.penalty, run.hyper.encoder_interval) for run in made]
-    assert found == [(0.5, 1), (0.5, 2), (0.0, 1), (0.0, 2)]
+    assert found == [(2.0, 1), (2.0, 2), (0.0, 1), (0.0, 2)]
 
 
 MISTAKES = {

@@ -1,6 +1,7 @@
 """A whole study in processes: one job fails, a signal stops it, and the same command brings it to the same results."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from offdyn.cli.main import main
 from offdyn.studies import backends
 from offdyn.studies import job as jobs
 from offdyn.studies.backends import BACKENDS, Options, find
+from offdyn.studies.study import load
 
 from ..training.small import find_runs
 from .tiny import BROKEN, PAR, run_here, study, write
@@ -24,6 +26,18 @@ from .tiny import BROKEN, PAR, run_here, study, write
 PATIENCE = 240.0  # seconds for a process on a busy machine
 METHODS = (PAR, "sac-tune", BROKEN)
 FILES = ("metrics.jsonl", "policy.safetensors", "agent.safetensors", "final.json")
+
+
+def test_the_demo_in_small_ends_with_a_report_that_says_who_leads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome, _ = run_here(load("demo"), tmp_path / "demo", seeds=(0, 1, 2), scale=0.1, quick=True)
+    assert str(outcome) == "12 runs: 12 finished"
+    assert main(["report", str(tmp_path / "demo"), "--out", str(tmp_path / "demo" / "report")]) == 0
+    assert "12 runs: 12 finished. 1 task, 3 methods, 3 seeds." in capsys.readouterr().out
+    page = (tmp_path / "demo" / "report" / "index.html").read_text()
+    assert re.search(r">[^<]*\b(wins|are level) on jetpack: IQM of the return", page)
+    assert not (tmp_path / "demo" / "report" / "cohorts").exists()
 
 
 def begin(folder: Path, *options: str) -> "subprocess.Popen[str]":
