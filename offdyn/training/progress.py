@@ -308,7 +308,7 @@ class Stopped(Exception):
     """Training was asked to stop, or a custom environment failed, and saved itself first."""
 
 
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 def stop_on_signals(answer: str = "saving and stopping ...") -> Stop:
