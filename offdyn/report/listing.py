@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .cells import return_digits
+from .._util.files import content as content_of
 from .notices import PACKAGES
 from .runs import STATES, Run
 from .tables import DASH, files, head_of, shown
@@ -66,7 +67,7 @@ def _source(run: Run) -> str:
 def _poster(run: Run) -> str:
     """The frame that `offdyn video` left, where it did."""
     try:
-        image = (run.path / "poster.png").read_bytes()
+        image = content_of(run.path / "poster.png")
     except OSError:
         return ""
     if not image.startswith(b"\x89PNG") or len(image) > LARGEST_POSTER:

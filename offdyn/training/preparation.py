@@ -16,6 +16,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as from_bytes
 
+from .._util import files
 from .._util.errors import OffdynError
 from .._util.files import read_json, write_atomically
 from ..envs import custom, pairs
@@ -216,7 +217,7 @@ def load_start(run: RunConfig, out: Path) -> Start | None:
         return None
     path = folder / "agent.safetensors"
     try:
-        content = path.read_bytes()
+        content = files.content(path)
         arrays = from_bytes(content)
     except (OSError, SafetensorError) as error:
         raise OffdynError(f"{path}: cannot be read ({error}); {run.name} starts from it") from None

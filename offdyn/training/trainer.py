@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
+from .._util import files
 from .._util.cores import default_threads
 from .._util.errors import OffdynError
 from ..envs import pairs
@@ -411,7 +412,7 @@ def _is_whole(folder: RunFolder) -> bool:
         if about["state"] == "failed" and about["failure"]["quantity"] == FAILED:
             leaves.remove("agent.safetensors")  # it never had one
         for name in leaves:
-            with safe_open(folder.path / name, "numpy"):
+            with files.arrays(folder.path / name):
                 pass
         no_result = about["state"] == "failed" or not folder.config.schedule.final_episodes
         return no_result or folder.final is not None

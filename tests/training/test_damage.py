@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import signal
 import sys
@@ -13,7 +14,10 @@ import pytest
 import yaml
 
 from offdyn._util.errors import OffdynError
+from offdyn.api import load_policy
 from offdyn.cli.main import main
+from offdyn.export.contract import stored_target_rows
+from offdyn.report.runs import read_run
 from offdyn.training import creation, trainer
 from offdyn.training.run_folder import RunFolder
 from offdyn.training.progress import stop_on_signals
@@ -244,3 +248,15 @@ def test_a_signal_asks_a_training_to_save_itself(number: signal.Signals, monkeyp
     assert not stop.wanted
     set_here[number](number, None)
     assert stop.wanted
+
+
+def test_nobody_waits_for_a_pipe_in_the_place_of_a_file(copy: Path) -> None:
+    run = sorted(path.parent for path in copy.glob("*/config.yaml"))[0]
+    for path in (run / "policy.safetensors", cohort_of(copy) / FIRST_ROWS, run / "curve.csv"):
+        path.unlink()
+        os.mkfifo(path)
+    with pytest.raises(OffdynError, match=r"policy\.safetensors: not a readable policy .*not an ordinary file"):
+        load_policy(run)
+    with pytest.raises(OffdynError, match=r"rows-00000\.safetensors: not readable .*not an ordinary file"):
+        stored_target_rows(RunFolder.open(run))
+    assert any("curve.csv is damaged" in complaint for complaint in read_run(run).complaints)

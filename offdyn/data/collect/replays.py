@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from ..._util.errors import OffdynError
-from ..._util.files import read_json
+from ..._util.files import arrays, read_json
 from ...envs import padding, pairs
 from ...training.checkpoint import COHORTS, FORMAT, checked_runs
 from ...training.cohort import DIVERGED, TRUNCATED
@@ -54,7 +54,7 @@ def _rows(run: RunFolder, steps: int) -> tuple[np.ndarray, np.ndarray]:
     lane, parts = _lane(run), list[tuple[np.ndarray, np.ndarray]]()
     for path in _segments(run):
         try:
-            with safe_open(path, "numpy") as file:
+            with arrays(path) as file:
                 if "source" in file.keys():  # noqa: SIM118 (it is no dictionary)
                     parts.append(tuple(file.get_slice(name)[lane] for name in ("source", "source_flags")))
         except (OSError, SafetensorError) as error:

@@ -1,0 +1,81 @@
+"""The chaos suite in short, and that it notices what it looks for."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from . import inputs, runner
+from .__main__ import surroundings
+from .runner import Case
+from .suite import BAD, Suite
+from .trainings import differing
+
+
+@pytest.fixture(autouse=True)
+def quick(shared_programs: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The programs that all tests share."""
+    before = dict(os.environ)
+    surroundings(Path(os.environ["JAX_COMPILATION_CACHE_DIR"]))
+    yield
+    os.environ.clear()
+    os.environ |= before
+
+
+def test_a_short_disturbance_finds_nothing(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, seed=1, seconds=0, jobs=1, say=print, most=1)
+    suite.run_some({"commands": 40, "datasets": 10, "folders": 10, "kills": 1})
+    assert suite.findings == []
+    assert suite.totals["kills"] >= 1
+    assert [suite.totals[f"{part} tried"] for part in ("commands", "datasets", "folders")] == [40, 10, 10]
+
+
+def ill(draw: Random, place: Path, case: Case) -> None:
+    """Case 0 is well, 1 hangs, 2 dies, 3 ends in a traceback, 4 is well."""
+    if case.number == 1:
+        time.sleep(60)
+    if case.number == 2:
+        os.kill(os.getpid(), 11)
+    if case.number == 3:
+        inputs.main = raising
+        inputs.call(["list"], case, place)
+
+
+def raising(words: list[str]) -> int:
+    from offdyn.cli import crash
+
+    try:
+        raise ZeroDivisionError("for this test")
+    except ZeroDivisionError as error:
+        return crash.report(error, words)
+
+
+def test_hangs_deaths_and_tracebacks_are_found_and_the_cases_after_them_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "HANG", 8.0)
+    cases = list(runner.in_processes(ill, "ill", 0, range(5), tmp_path))
+    assert [[kind for kind in BAD if case.counts[kind]] for case in cases] == [
+        [],
+        ["hangs"],
+        ["crashes"],
+        ["tracebacks"],
+        [],
+    ]
+    assert "ZeroDivisionError: for this test" in cases[3].findings[0]
+
+
+def test_one_byte_more_is_a_difference() -> None:
+    one: dict[str, Any] = {"a/policy.safetensors": b"12", "a files": ["x"]}
+    assert differing(one, one | {"a/policy.safetensors": b"13"}) == ["a/policy.safetensors"]
+    assert differing(one, {"a files": ["x"]}) == ["a/policy.safetensors"]
+
+
+def test_a_case_is_the_same_whenever_it_is_drawn() -> None:
+    for part in ("commands", "kills"):
+        assert inputs.mutated_line(runner.draws(3, part, 7)) == inputs.mutated_line(runner.draws(3, part, 7))
+    assert inputs.mutated_line(runner.draws(3, "commands", 7)) != inputs.mutated_line(runner.draws(4, "commands", 7))
