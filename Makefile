@@ -4,6 +4,8 @@ VENV   ?= .venv
 PYTHON ?= python3
 JOBS   ?= 2
 PYTEST ?=
+SECONDS ?= 600
+SEED   ?= 0
 
 bin     := $(VENV)/bin
 ready   := $(VENV)/ready
@@ -19,7 +21,7 @@ has   := $(if $(wildcard $(bin)/python),$(shell cat $(ready) 2>/dev/null))
 asked := $(if $(filter file,$(origin PYTHON)),$(has),$(shell $(PYTHON) -c '$(version)' 2>/dev/null))
 whole := $(and $(has),$(filter $(has),$(asked)))
 
-.PHONY: help setup check test test-long lint demo docs lock clean
+.PHONY: help setup check test test-long chaos lint demo docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +29,7 @@ help:
 	@echo "make check      setup, lint, then the tests that train nothing: the inner loop, three minutes"
 	@echo "make test       setup, then the test suite in $(JOBS) processes (JOBS=4, PYTEST='-k hopper' change that)"
 	@echo "make test-long  setup, then the suite with the slow tests too"
+	@echo "make chaos      setup, then kills, damage and nonsense for ten minutes (SECONDS=3600, SEED=1 change that)"
 	@echo "make demo       setup, then a short demonstration"
 	@echo "make lint       setup, then ruff and mypy"
 	@echo "make docs       setup, then the documentation site: site/index.html"
@@ -71,6 +74,9 @@ lint: setup
 	$(bin)/ruff check
 	$(bin)/ruff format --check
 	$(bin)/mypy
+
+chaos: setup
+	$(bin)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED) --jobs $(JOBS)
 
 demo: setup
 	$(bin)/python -m offdyn.studies.demo

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-HANG = 120.0  # seconds for one case on a busy machine
+HANG = 180.0  # seconds for one case on a busy machine
 # The server of all processes: it has imported everything and computed nothing, so that a process costs milliseconds.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.chaos.imported"])

@@ -15,7 +15,7 @@ from .runner import Case, Clock
 from .trainings import Trainings, command, make_data, outcome
 
 # Of the time; kills cost seconds each, the others fractions.
-SHARES = {"kills": 50, "starved": 6, "studies": 6, "folders": 16, "datasets": 11, "commands": 11}
+SHARES = {"kills": 44, "starved": 5, "studies": 5, "folders": 22, "datasets": 11, "commands": 13}
 BATCH = {"folders": 20, "datasets": 25, "commands": 40}  # cases in one process
 BAD = ("differ", "tracebacks", "hangs", "crashes", "dead ends", "escapes", "undisturbed")
 TRAINED = ("--task", "jetpack", "--method", "sac", "--seeds", "0", "1", "--threads", "1", "--set",

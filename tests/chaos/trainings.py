@@ -72,7 +72,7 @@ def drawn(draw: Random, number: int, data: Path) -> Training:
             file = data / f"{task}.safetensors"
             words += ["--source-data", str(file)]
             settings.pop("source_envs")
-    if kind in ("live", "own") and RECIPES[method].method.name in ("sac", "par", "darc"):
+    if kind in ("live", "own") and method in ("sac", "par", "darc"):
         backbone = draw.choice(("classic", *BACKBONES))
         words += ["--backbone", backbone]
         if backbone != "classic":
@@ -201,11 +201,11 @@ class Trainings:
         place.mkdir(parents=True)
         fresh = ["train", *training.arguments, "--keep-replay", "--out", str(out)]
         further = ["resume", str(out), "--threads", "1"]
-        disturbances, moments, refused = draw.randint(3, 7), [], 0
+        disturbances, moments, refused = draw.randint(4, 12), [], 0
         while True:
             last, asked = None, None
             if disturbances:
-                if draw.random() < 0.6:
+                if draw.random() < 0.7:
                     last = draw.randint(1, changes)
                     moments.append(f"before change {last}")
                 else:
