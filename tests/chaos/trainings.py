@@ -167,8 +167,10 @@ def whole(out: Path, training: Training) -> str:
 class Trainings:
     """Those of one suite, each trained once without being disturbed; compiled programs are shared by all."""
 
-    def __init__(self, folder: Path, seed: int, most: int) -> None:
-        self.folder, self.seed, self.most = folder, seed, most
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+        self.given: list[Training] | None = None  # None: they are drawn
+        self.kills = (4, 12)  # of one training
         self.ready: list[tuple[Training, dict[str, Any], float, int]] = []
         self.tried = 0
         (folder / "data").mkdir(parents=True)
@@ -177,7 +179,10 @@ class Trainings:
         """One more to draw from."""
         number = self.tried
         self.tried += 1
-        training = drawn(runner.draws(self.seed, "training", number), number, self.folder / "data")
+        if self.given is not None:
+            training = self.given[number]
+        else:
+            training = drawn(runner.draws(self.seed, "training", number), number, self.folder / "data")
         out = self.folder / f"whole-{number}"
         words = ["train", *training.arguments, "--keep-replay", "--out", str(out)]
         said, note = out.with_suffix(".txt"), out.with_suffix(".count")
@@ -201,7 +206,7 @@ class Trainings:
         place.mkdir(parents=True)
         fresh = ["train", *training.arguments, "--keep-replay", "--out", str(out)]
         further = ["resume", str(out), "--threads", "1"]
-        disturbances, moments, refused = draw.randint(4, 12), [], 0
+        disturbances, moments, refused = draw.randint(*self.kills), [], 0
         while True:
             last, asked = None, None
             if disturbances:
@@ -288,7 +293,7 @@ class Trainings:
         base = {name: list(value) if isinstance(value, tuple) else value for name, value in small("sac").items()}
         base |= {"source_envs": 5, "source_steps": 240, "log_interval": 40}
         seeds = sorted(draw.sample(range(100), 2))
-        about = {"name": "chaotic", "tasks": ["jetpack"], "methods": ["sac", "sac-tar"], "seeds": seeds, **base}
+        about = {"name": "chaotic", "tasks": ["jetpack"], "methods": ["sac", "sac-tar"], "seeds": seeds, "settings": base}
         about["grid"] = {"critic_learning_rate": [0.001, 1e30]}
         (place / "chaotic.yaml").write_text(yaml.safe_dump(about))
         case.about = f"a study of seeds {seeds}"
