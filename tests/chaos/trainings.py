@@ -293,7 +293,13 @@ class Trainings:
         base = {name: list(value) if isinstance(value, tuple) else value for name, value in small("sac").items()}
         base |= {"source_envs": 5, "source_steps": 240, "log_interval": 40}
         seeds = sorted(draw.sample(range(100), 2))
-        about = {"name": "chaotic", "tasks": ["jetpack"], "methods": ["sac", "sac-tar"], "seeds": seeds, "settings": base}
+        about = {
+            "name": "chaotic",
+            "tasks": ["jetpack"],
+            "methods": ["sac", "sac-tar"],
+            "seeds": seeds,
+            "settings": base,
+        }
         about["grid"] = {"critic_learning_rate": [0.001, 1e30]}
         (place / "chaotic.yaml").write_text(yaml.safe_dump(about))
         case.about = f"a study of seeds {seeds}"

@@ -18,9 +18,9 @@ from offdyn.api import load_policy
 from offdyn.cli.main import main
 from offdyn.export.contract import stored_target_rows
 from offdyn.report.runs import read_run
-from offdyn.training import creation, trainer
-from offdyn.training.run_folder import RunFolder
+from offdyn.training import preparation
 from offdyn.training.progress import stop_on_signals
+from offdyn.training.run_folder import RunFolder
 
 from . import small
 from .small import differing, outcome, resume, train
@@ -129,21 +129,21 @@ def test_a_kill_while_folders_are_made_leaves_what_either_command_continues(
 
         return act
 
-    def lock(folder: creation.CohortFolder) -> None:  # which would go with a process that is killed
+    def lock(folder: preparation.CohortFolder) -> None:  # which would go with a process that is killed
         (folder.path / "lock").touch()
 
     with monkeypatch.context() as patch:
-        patch.setattr(creation.CohortFolder, "lock", lock)
+        patch.setattr(preparation.CohortFolder, "lock", lock)
         if moment == "record":
-            patch.setattr(creation.CohortFolder, "create", dying(None, True))
+            patch.setattr(preparation.CohortFolder, "create", dying(None, True))
         elif moment == "cohort folder":
             patch.setattr("offdyn.training.checkpoint.write_atomically", dying(None, True))
         elif moment == "cohort.json":
-            patch.setattr(creation.RunFolder, "begin", dying(None, True))
+            patch.setattr(preparation.RunFolder, "begin", dying(None, True))
         elif moment == "run folder":
             patch.setattr("offdyn.training.run_folder.write_atomically", dying(None, True))
         else:
-            patch.setattr(creation.RunFolder, "begin", dying(creation.RunFolder.begin, False))
+            patch.setattr(preparation.RunFolder, "begin", dying(preparation.RunFolder.begin, False))
         with pytest.raises(Killed):
             train(runs, out)
     if command == "train":
@@ -192,7 +192,7 @@ def test_a_kill_between_the_result_and_its_cleaning_up_leaves_nothing_to_do(
         raise InterruptedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer.CohortFolder, "finish", die)
+        patch.setattr(preparation.CohortFolder, "finish", die)
         with pytest.raises(OffdynError):
             train(small.two_runs(), out)
     assert (cohort_of(out) / "manifest.json").exists()
