@@ -258,6 +258,8 @@ class Trainer:
                 folder.write_json("final.json", folder.summary(final.target_returns[lane]))
             elif len(trained):
                 folder.write_json("final.json", folder.summary(trained) | {"final_of": "training episodes"})
+        if len(self.folders) > 1 and not self.disk.has_checkpoint:
+            self._checkpoint()  # for a kill between the first run that says it is finished and the last
         if self.disk.keeps_rows:
             self.disk.keep_rows(cohort.take_rows())
         self._write_provenance("finished")

@@ -200,6 +200,28 @@ def test_a_kill_between_the_result_and_its_cleaning_up_leaves_nothing_to_do(
     assert sorted(path.name for path in cohort_of(out).iterdir()) == ["cohort.json", "lock"]
 
 
+def test_a_kill_between_two_results_of_a_training_without_checkpoints_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, out = [small.run("sac", seed, checkpoint_interval=10_000) for seed in (0, 1)], tmp_path / "out"
+    train(runs, tmp_path / "whole")
+    write = RunFolder.write_json
+
+    def die_at_the_second(folder: RunFolder, name: str, content: Any) -> None:
+        if folder.config.seed == 1 and content.get("state") == "finished":
+            raise KeyboardInterrupt
+        write(folder, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write_json", die_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            train(runs, out)
+    assert [RunFolder.open(out / run.name).state for run in runs] == ["finished", "running"]
+    resume(out)
+    assert [RunFolder.open(out / run.name).state for run in runs] == ["finished", "finished"]
+    assert differing(outcome(tmp_path / "whole"), outcome(out)) == []
+
+
 @pytest.mark.parametrize("name", ["../escaped", "/escaped", "..", "a/b", "cohorts", "", "x\0", "x" * 300])
 def test_the_name_of_a_run_leads_nowhere_else(copy: Path, name: str) -> None:
     path = cohort_of(copy) / "cohort.json"
