@@ -18,7 +18,7 @@ from ..envs.custom import EnvironmentFailed
 from .checkpoint import COHORTS, CohortFolder, Saved
 from .cohort import Cohort
 from .config import RunConfig, from_yaml, group, methods_of
-from .hardware import beside_a_gpu, describe, keep_programs
+from .hardware import beside_a_gpu, describe, forget_programs, keep_programs
 from .metrics import Measurements, policies_of, write_policy
 from .preparation import (
     FAILED,
@@ -438,6 +438,7 @@ def _train_all(
             runs = f"{len(folders)} runs of {methods}{describe(len(folders))}"
             progress.say(f"cohort {number} of {len(trainers)}: {runs}")
             Trainer(folders, cohort, threads, progress, stop, callbacks or Callbacks()).run()
+            forget_programs()
             done += folders
     finally:
         for _, cohort in trainers:

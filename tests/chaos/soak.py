@@ -69,12 +69,13 @@ def over_steps(steps: int, folder: Path) -> list[dict[str, Any]]:
 
 
 def over_cohorts(count: int, folder: Path) -> list[dict[str, Any]]:
-    """Short trainings one after the other, of two methods in turn: their programs are the same again and again."""
+    """Short trainings one after the other, of five programs in turn."""
     lines, began = [], time.perf_counter()
     for number in range(count):
         before = time.perf_counter()
-        method = ("sac", "sac-tar-10")[number % 2]
-        runs, _ = plan("jetpack", method, seeds=[number], source_steps=200, eval_interval=100, log_interval=100, **TINY)
+        lengths = {"source_steps": 200, "eval_interval": 100, "log_interval": 100}
+        settings = TINY | lengths | {"actor_widths": (8 + number % 5,)}
+        runs, _ = plan("jetpack", "sac-tar-10", seeds=[number], **settings)
         trainer.start(runs, folder / f"cohort-{number}", threads=1)
         now = time.perf_counter()
         lines.append(measured("cohorts", number + 1, now - began, 1 / (now - before)))
