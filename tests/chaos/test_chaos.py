@@ -1,5 +1,6 @@
 """The chaos suite in short, and that it notices what it looks for."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ from .runner import Case
 from .suite import BAD, Suite
 from .trainings import differing
 
+ROOT = Path(__file__).parents[2]
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def quick(shared_programs: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The programs that all tests share."""
     before = dict(os.environ)
@@ -26,6 +29,7 @@ def quick(shared_programs: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     os.environ |= before
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_short_disturbance_finds_nothing(tmp_path: Path) -> None:
     suite = Suite(tmp_path, seed=1, seconds=0, jobs=1, say=print)
     suite.run_some({"commands": 25, "datasets": 6, "folders": 6, "kills": 1})
@@ -45,6 +49,10 @@ def ill(draw: Random, place: Path, case: Case) -> None:
         inputs.call(["list"], case, place)
 
 
+def nothing() -> int:
+    return 0
+
+
 def raising(words: list[str]) -> int:
     from offdyn.cli import crash
 
@@ -54,9 +62,11 @@ def raising(words: list[str]) -> int:
         return crash.report(error, words)
 
 
+@pytest.mark.usefixtures("quick")
 def test_hangs_deaths_and_tracebacks_are_found_and_the_cases_after_them_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert runner.end(runner.begin(nothing, tmp_path / "said.txt")) == 0  # the server of processes is there
     monkeypatch.setattr(runner, "HANG", 8.0)
     cases = list(runner.in_processes(ill, "ill", 0, range(5), tmp_path))
     assert [[kind for kind in BAD if case.counts[kind]] for case in cases] == [
@@ -79,3 +89,23 @@ def test_a_case_is_the_same_whenever_it_is_drawn() -> None:
     for part in ("commands", "kills"):
         assert inputs.mutated_line(runner.draws(3, part, 7)) == inputs.mutated_line(runner.draws(3, part, 7))
     assert inputs.mutated_line(runner.draws(3, "commands", 7)) != inputs.mutated_line(runner.draws(4, "commands", 7))
+
+
+def test_the_page_says_what_was_counted() -> None:
+    counts = json.loads((ROOT / "results" / "tables" / "trust.json").read_text())
+    page = (ROOT / "docs" / "trust.md").read_text()
+    told = {
+        "kills": "kills",
+        "stops": "stops",
+        "differ": "differing",
+        "folders tried": "folders",
+        "datasets tried": "datasets",
+        "commands tried": "command lines",
+        "starved tried": "trainings",
+        "failing jobs": "failing jobs",
+        "hangs": "hangs",
+        "tracebacks": "tracebacks",
+        "escapes": "changed",
+    }
+    for name, word in told.items():
+        assert f"{counts[name]:,} {word}" in page, name
