@@ -17,6 +17,7 @@ from .trainings import Training, Trainings, command, make_data, outcome
 # Of the time; kills cost seconds each, the others fractions.
 SHARES = {"kills": 44, "starved": 5, "studies": 5, "folders": 22, "datasets": 11, "commands": 13}
 BATCH = {"folders": 20, "datasets": 25, "commands": 40}  # cases in one process
+EVERY = 60.0  # seconds between two lines of progress
 MOST = 30  # trainings that are drawn
 BAD = ("differ", "tracebacks", "hangs", "crashes", "dead ends", "escapes", "undisturbed")
 TRAINED = ("--task", "jetpack", "--method", "sac", "--seeds", "0", "1", "--threads", "1", "--set",
@@ -35,7 +36,7 @@ class Suite:
         self.spent, self.cases = Counter[str](), Counter[str]()
         self.totals = Counter[str]()
         self.findings: list[str] = []
-        self._lock = threading.Lock()
+        self._lock, self._told = threading.Lock(), 0.0
 
     def prepare(self) -> None:
         """Datasets, and folders to damage: one that was stopped late, one that is done, one hardly begun."""
@@ -70,8 +71,9 @@ class Suite:
                 self._note(next(self._batch(only, [number])))
                 return
             self.clock.seconds = 0.0
-            while self.trainings.tried < 1 + number // 4 and not self.trainings.ready[8:]:
-                self.trainings.another(Case("training", number))
+            for another in range(min(MOST, 2 + number // 4)):
+                self.trainings.another(another, Case("training", another))
+            self.trainings.tried = MOST
             self._one(only, number)
             return
         workers = [threading.Thread(target=self._work, args=(only,)) for _ in range(self.jobs)]
@@ -122,9 +124,11 @@ class Suite:
         place = self.work / "cases" / f"{part}-{number}"
         case = Case(part, number)
         with self._lock:
+            another = self.trainings.tried
             more = part != "studies" and self._wants_another(number)
+            self.trainings.tried += more
         if more:
-            self.trainings.another(case)
+            self.trainings.another(another, case)
         if not case.findings and (self.trainings.ready or part == "studies"):
             play = {"kills": self.trainings.kill, "starved": self.trainings.starve, "studies": self.trainings.study}
             play[part](runner.draws(self.seed, part, number), place, case)
@@ -142,6 +146,10 @@ class Suite:
             for text in case.findings:
                 self.findings.append(f"{case.part}:{case.number} {text}")
                 self.say(f"FOUND {case.part}:{case.number} {text}")
+            if self.clock.spent > self._told + EVERY:
+                self._told = self.clock.spent
+                tried = ", ".join(f"{self.totals[f'{part} tried']} {part}" for part in BATCH)
+                self.say(f"{self._told:.0f} s: {self.totals['kills']} kills, {tried}, {len(self.findings)} findings")
         if not case.findings:
             shutil.rmtree(self.work / "cases" / f"{case.part}-{case.number}", ignore_errors=True)
 

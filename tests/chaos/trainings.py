@@ -175,10 +175,8 @@ class Trainings:
         self.tried = 0
         (folder / "data").mkdir(parents=True)
 
-    def another(self, case: Case) -> None:
+    def another(self, number: int, case: Case) -> None:
         """One more to draw from."""
-        number = self.tried
-        self.tried += 1
         if self.given is not None:
             training = self.given[number]
         else:
