@@ -167,6 +167,21 @@ def test_a_configuration_that_was_edited_in_a_stopped_run_is_refused_with_both_v
     assert RunFolder.open(path.parent).config.sac.temperature == 0.2
 
 
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_changed_digit_in_what_says_how_to_train_is_refused(begun: bool, copy: Path) -> None:
+    path = cohort_of(copy) / "cohort.json"
+    text = path.read_text()
+    if begun:  # killed before any run's configuration was written
+        for run in [path.parent for path in copy.glob("*/config.yaml")]:
+            shutil.rmtree(run)
+    assert "source_envs: 5" in text
+    path.write_text(text.replace("source_envs: 5", "source_envs: 4"))
+    before = contents(copy)
+    with pytest.raises(OffdynError, match=r"cohort\.json is damaged: its contents are not what was written"):
+        resume(copy)
+    assert contents(copy) == before
+
+
 def test_a_word_in_a_record_deletes_no_checkpoint(copy: Path, undisturbed: Path) -> None:
     for path in copy.glob("*/provenance.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"state": "finished"}))
