@@ -182,6 +182,15 @@ def test_a_changed_digit_in_what_says_how_to_train_is_refused(begun: bool, copy:
     assert contents(copy) == before
 
 
+def test_a_configuration_that_lost_a_default_is_written_again(copy: Path, undisturbed: Path) -> None:
+    path = sorted(copy.glob("*/config.yaml"))[0]
+    text = path.read_text()
+    path.write_text(text.replace("  gradient_clip: null\n", ""))
+    resume(copy)
+    assert path.read_text() == text
+    assert differing(outcome(undisturbed), outcome(copy)) == []
+
+
 def test_a_word_in_a_record_deletes_no_checkpoint(copy: Path, undisturbed: Path) -> None:
     for path in copy.glob("*/provenance.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"state": "finished"}))
