@@ -209,7 +209,7 @@ class Trainings:
             last, asked = None, None
             if disturbances:
                 if draw.random() < 0.7:
-                    last = draw.randint(1, changes)
+                    last = draw.randint(1, max(2, changes // draw.choice((1, 2, 4, 8))))
                     moments.append(f"before change {last}")
                 else:
                     asked = (draw.uniform(0.05, 1.0) * seconds, draw.choice((signal.SIGKILL,) * 4 + ASKING))
