@@ -48,9 +48,9 @@ class Training:
     exact: bool = True
     fails: bool = False  # one of its lanes does
 
-    @property
-    def done(self) -> int:
-        return FAILED if self.fails else FINISHED
+    def ended(self, code: int | None) -> bool:
+        """Whether this is the end of it: a resume of what is left tells of no lane that had failed before."""
+        return code == FINISHED or (self.fails and code == FAILED)
 
 
 def drawn(draw: Random, number: int, data: Path) -> Training:
@@ -186,10 +186,10 @@ class Trainings:
         said, note = out.with_suffix(".txt"), out.with_suffix(".count")
         code = end(begin(command, said, words, out, None, note), 600)
         began = time.monotonic()
-        if code == training.done:  # again, now that its programs are compiled: that is how long it takes
+        if training.ended(code):  # again, now that its programs are compiled: that is how long it takes
             shutil.rmtree(out)
             code = end(begin(command, said, words, out, None, note), 600)
-        if code != training.done:
+        if not training.ended(code):
             case.found("undisturbed", f"{training.name}: exit code {code}: {_last(said)}")
             return
         self.ready.append((training, outcome(out), time.monotonic() - began, int(note.read_text())))
@@ -227,7 +227,7 @@ class Trainings:
             elif code == MISTAKE and refused < 2 and _refused(said):
                 refused += 1  # the other command, then
                 continue
-            elif code == training.done:
+            elif training.ended(code):
                 break
             elif code is not None and code < 0 and asked is not None and code == -asked[1]:
                 case.counts["stops"] += 1  # before it listened
@@ -272,7 +272,7 @@ class Trainings:
             return
         if "Traceback" in (text := said.read_text(errors="replace")) and how != "memory":
             case.found("tracebacks", f"{case.about}: {text[-300:]}")
-        if code != training.done:
+        if not training.ended(code):
             case.counts["starved"] += 1
             if how != "memory" and code not in (FAILED, MISTAKE, STOPPED):
                 case.found("tracebacks", f"{case.about}: exit code {code}: {_last(said)}")
@@ -280,7 +280,7 @@ class Trainings:
             code = end(begin(command, said, further, out))
             if code == MISTAKE and _refused(said):
                 code = end(begin(command, said, words, out))
-        if code != training.done:
+        if not training.ended(code):
             case.found("dead ends", f"{case.about}: then exit code {code}: {_last(said)}")
             return
         self.compare(training, expected, out, case, case.about, said)
