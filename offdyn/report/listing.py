@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .cells import return_digits
 from .._util.files import content as content_of
+from .cells import return_digits
 from .notices import PACKAGES
 from .runs import STATES, Run
 from .tables import DASH, files, head_of, shown
