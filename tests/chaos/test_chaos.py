@@ -104,7 +104,7 @@ def test_the_page_says_what_was_counted() -> None:
         "starved tried": "trainings",
         "failing jobs": "failing jobs",
         "hangs": "hangs",
-        "tracebacks": "tracebacks",
+        "tracebacks": "traceback",
         "escapes": "changed",
     }
     for name, word in told.items():
