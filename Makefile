@@ -4,6 +4,8 @@ VENV   ?= .venv
 PYTHON ?= python3
 JOBS   ?= 2
 PYTEST ?=
+SECONDS ?= 600
+SEED   ?= 0
 
 bin     := $(VENV)/bin
 ready   := $(VENV)/ready
@@ -19,7 +21,7 @@ has   := $(if $(wildcard $(bin)/python),$(shell cat $(ready) 2>/dev/null))
 asked := $(if $(filter file,$(origin PYTHON)),$(has),$(shell $(PYTHON) -c '$(version)' 2>/dev/null))
 whole := $(and $(has),$(filter $(has),$(asked)))
 
-.PHONY: help setup check test test-long lint demo docs lock clean
+.PHONY: help setup check test test-long chaos lint demo docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +30,7 @@ help:
 	@echo "make test       setup, then the test suite in $(JOBS) processes (JOBS=4, PYTEST='-k hopper' change that)"
 	@echo "make test-long  setup, then the suite with the slow tests too"
 	@echo "make demo       setup, then a study of a minute and its report"
+	@echo "make chaos      setup, then kills, damage and nonsense for ten minutes (SECONDS=3600, SEED=1 change that)"
 	@echo "make lint       setup, then ruff and mypy"
 	@echo "make docs       setup, then the documentation site: site/index.html"
 	@echo "make lock       make requirements/*.txt anew (UPGRADE=--upgrade takes the newest versions)"
@@ -71,6 +74,9 @@ lint: setup
 	$(bin)/ruff check
 	$(bin)/ruff format --check
 	$(bin)/mypy
+
+chaos: setup
+	$(bin)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED) --jobs $(JOBS)
 
 demo: setup
 	$(bin)/offdyn study run demo --out demo

@@ -143,6 +143,7 @@ def resume(
     source: Environment | None = None,
     target: Environment | None = None,
     base_policy: BaseFunction | None = None,
+    drop_damaged: bool = False,
     threads: int | None = None,
     on_evaluation: OnEvaluation | None = None,
     on_checkpoint: OnCheckpoint | None = None,
@@ -156,6 +157,7 @@ def resume(
         source: the function the training was given, where no name leads to it.
         target: likewise.
         base_policy: likewise.
+        drop_damaged: go on without transitions whose file is damaged in every checkpoint.
         threads: for the physics; changes no result.
         on_evaluation: as in `train`.
         on_checkpoint: likewise.
@@ -168,7 +170,8 @@ def resume(
             custom.reference_of(wanted, role)
     _give_base_policy(base_policy)
     with contextlib.closing(progresses.chosen(progress)) as shown:
-        return training.resume(Path(out), threads=threads, progress=shown, stop=stop, callbacks=callbacks)
+        options: dict[str, Any] = {"drop_damaged": drop_damaged, "threads": threads, "callbacks": callbacks}
+        return training.resume(Path(out), progress=shown, stop=stop, **options)
 
 
 def load_policy(

@@ -113,6 +113,7 @@ def test_a_mistake_gets_one_sentence(
         ("task: hopper-big-head\nmethod: 3", "expected the name of a method or preset, got 3"),
         ("task: hopper-big-head\npreset: [paper]", "expected the name of a method or preset"),
         ("task: hopper-big-head\npenalty: {a: 1}", "penalty: expected a number"),
+        ("task: hopper-big-head\npenalty: []", "penalty: expected a number or several, got none"),
         ("task: hopper-big-head\nkeep_replay: perhaps", "keep_replay: expected true or false, got 'perhaps'"),
         ("task: hopper-big-head\ntasks: 1", "no setting of method 'par' 'tasks'"),
         ("task: hopper-big-head\nactor_widths: [a]", "actor_widths: expected whole numbers"),

@@ -1,7 +1,6 @@
 """The commands `offdyn train` and `offdyn resume`."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -57,6 +56,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--keep-replay", action="store_true", help="keep the collected rows when the runs are done")
 
     resume.add_argument("out", type=Path, metavar="DIR", help="the --out of an earlier training")
+    resume.add_argument("--drop-damaged", action="store_true", help="go on without transitions whose file is damaged")
     for command in (train, resume):
         command.add_argument("--threads", type=THREADS, metavar="N", help="for the physics; changes no result")
         command.add_argument("-v", "--verbose", action="store_true", help="details")
@@ -143,7 +143,7 @@ def _say_what_would_be_trained(
 def resume(asked: argparse.Namespace) -> int:
     from ..training import trainer as training
 
-    folders = _until_done_or_stopped(asked, asked.out, [], training.resume)
+    folders = _until_done_or_stopped(asked, asked.out, [], partial(training.resume, drop_damaged=asked.drop_damaged))
     if folders is None:
         return STOPPED
     if not folders:
@@ -187,13 +187,11 @@ def _switch(name: str, value: Any) -> bool:
 
 def _print_results(folders: Sequence[Any]) -> int:
     for folder in folders:
-        final = folder.path / "final.json"
         if folder.state == "failed":
             failure = folder.provenance["failure"]
             print(f"{folder.path}   FAILED: {failure['quantity']} not finite at step {failure['step']}")
-        elif final.exists():
-            read = json.loads(final.read_text())
-            score = read["final_normalised"]
+        elif (read := folder.final) is not None:
+            score = read.get("final_normalised")
             shown = "" if score is None else f"   normalised {score:.1f}"
             shown += f" ({read['final_of']})" if "final_of" in read else ""
             print(f"{folder.path}   target return {read['final_mean']:.1f} +- {read['final_std']:.1f}{shown}")

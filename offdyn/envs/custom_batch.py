@@ -6,6 +6,7 @@ but not yet given out, because another body failed in the same call. After `load
 
 import contextlib
 import functools
+import os
 import sys
 import threading
 import time
@@ -93,7 +94,7 @@ class OwnBodies:
     def _maker(self, role: str) -> Callable[..., gymnasium.Env]:
         pair = self.pair
         factory = factory_of(pair.reference(role), role)
-        return functools.partial(new_body, factory, pair.interface, pair.time_limit)
+        return functools.partial(new_body, factory, pair.interface, pair.time_limit, os.getpid())
 
     def _new(self, role: str, seeds: tuple[int, ...]) -> Body:
         env = make(self.pair.reference(role), role)

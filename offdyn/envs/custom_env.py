@@ -1,6 +1,6 @@
 """One Gymnasium environment as our domains want it: flat observations, actions in [-1, 1], numbered starts, a limit."""
 
-import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -104,10 +104,10 @@ class Body(gymnasium.Wrapper):
 
 
 def new_body(
-    factory: Callable[[], gymnasium.Env], interface: Interface, limit: int, seeds: tuple[int, ...]
+    factory: Callable[[], gymnasium.Env], interface: Interface, limit: int, training: int, seeds: tuple[int, ...]
 ) -> gymnasium.Env:
-    """A body, here or in a process of its own."""
-    if multiprocessing.parent_process() is not None:
+    """A body, in the process of the training or in one of its own."""
+    if os.getpid() != training:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training, which closes us
     return Body(factory(), interface, limit, seeds)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import mujoco
-import yaml
 
+from .._util import files
 from .._util.errors import OffdynError, unknown
 from .edits import Edit, apply, edit_from
 from .effects import NONE, Effects, effects_from
@@ -167,11 +167,7 @@ def _no_task(name: str) -> OffdynError:
 def _from_file(path: Path) -> Task:
     if not path.is_file():
         raise OffdynError(f"task file {path}: there is no such file; name a task or give a YAML file that exists")
-    try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise OffdynError(f"task file {path}: not YAML: {error}") from error
-    return _from_mapping(content, f"task file {path}")
+    return _from_mapping(files.read(path), f"task file {path}")
 
 
 def _from_mapping(content: object, where: str) -> Task:

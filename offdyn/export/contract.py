@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import yaml
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from .. import __version__
 from .._util.errors import OffdynError
+from .._util.files import arrays, content
 from ..data.datasets import target_log
 from ..envs import pairs
 from ..envs.custom import OwnPair
@@ -112,7 +113,7 @@ def stored_target_rows(run: RunFolder) -> np.ndarray | None:
         lane, found = names.index(run.path.name), []
         for path in sorted((cohort.parent / "segments").glob("rows-*.safetensors")):
             try:
-                with safe_open(path, "numpy") as file:
+                with arrays(path) as file:
                     if "target" in file.keys():  # noqa: SIM118 (not a dict)
                         found.append(file.get_slice("target")[lane])
             except (SafetensorError, OSError) as error:
@@ -141,7 +142,7 @@ def _examples(policy: Policy, parts: Parts) -> list[dict[str, list[float]]]:
 
 def _made(run: RunFolder, policy: Policy) -> dict[str, Any]:
     config, provenance = run.config, run.provenance
-    hashes = {file.name: _sha256(file.read_bytes()) for file in (policy.path, run.path / "config.yaml")}
+    hashes = {file.name: _sha256(content(file)) for file in (policy.path, run.path / "config.yaml")}
     steps = {name: provenance.get(name) for name in ("source_steps", "target_steps", "updates")}
     return {
         "run": config.name,
@@ -163,7 +164,7 @@ def _made(run: RunFolder, policy: Policy) -> dict[str, Any]:
 def _score(path: Path) -> dict[str, Any] | None:
     """Fresh episodes of the final policy, where the run is finished."""
     try:
-        final = json.loads(path.read_text())
+        final = json.loads(content(path))
         return {"mean": final["final_mean"], "deviation": final["final_std"], "episodes": len(final["final_returns"])}
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import yaml
 
+from .._util.files import content
+
 NEVER_RUNS = {"cohorts", "tensorboard", "policies"}  # folders below which no run is looked for
 ABOUT = "about.yaml"
 
@@ -41,10 +43,10 @@ def standing_apart(folders: Iterable[Path], shown: Iterable[Path] = ()) -> list[
 def reason(folder: Path) -> str:
     """Why its runs stand apart; "" where they do not. A file that cannot be read may have said so: apart, and told."""
     try:
-        read = yaml.safe_load((folder / ABOUT).read_text())
+        read = yaml.safe_load(content(folder / ABOUT))
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         return f"its {ABOUT} cannot be read ({' '.join(str(error).split())[:200]})"
     return str(read.get("apart") or "") if isinstance(read, dict) else ""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.files import content as content_of
 from .cells import return_digits
 from .notices import PACKAGES
 from .runs import STATES, Run
@@ -66,7 +67,7 @@ def _source(run: Run) -> str:
 def _poster(run: Run) -> str:
     """The frame that `offdyn video` left, where it did."""
     try:
-        image = (run.path / "poster.png").read_bytes()
+        image = content_of(run.path / "poster.png")
     except OSError:
         return ""
     if not image.startswith(b"\x89PNG") or len(image) > LARGEST_POSTER:

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import functools
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -15,12 +16,14 @@ import numpy as np
 import yaml
 
 from .._util.errors import OffdynError, check_format
+from .._util.files import content
 from ..training.schedule import OLDER, Schedule, renamed, todays_column
 from .folders import run_folders, standing_apart
 from .statistics import late_mean
 
 STATES = ("finished", "running", "stopped", "failed", "not started", "damaged")
 ONLINE = "online"
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError, csv.Error)
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C where it was built: ten times as fast
 
 
@@ -125,8 +128,8 @@ def planned(folders: Iterable[Path]) -> dict[str, list[str]]:
     """Of every study that was run into the folders, its runs' names; a record that cannot be read says nothing."""
     found: dict[str, list[str]] = {}
     for path in sorted(path for folder in folders for path in folder.glob("**/studies/*.yaml")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
-            read = yaml.safe_load(path.read_text())
+        with contextlib.suppress(*DAMAGED):
+            read = yaml.safe_load(content(path))
             found.setdefault(str(read["name"]), []).extend(map(str, read["runs"]))
     return {study: list(dict.fromkeys(names)) for study, names in found.items()}
 
@@ -141,7 +144,7 @@ def read_run(path: Path) -> Run:
         except FileNotFoundError:
             if name == "config.yaml":
                 complaints.append(f"{path / name} is missing")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, csv.Error) as error:
+        except DAMAGED as error:
             complaints.append(f"{path / name} is damaged: {' '.join(str(error).split())[:200]}")
         return otherwise
 
@@ -167,7 +170,7 @@ def read_run(path: Path) -> Run:
 
 
 def _config(path: Path) -> dict[str, Any]:
-    read = yaml.load(path.read_text(), Loader=LOADER)
+    read = yaml.load(content(path), Loader=LOADER)
     check_format(read["format"], 1, path)
     task = read["task"]
     known = renamed(read["settings"])
@@ -206,8 +209,7 @@ def _defaults(method: str) -> dict[str, Any]:
 
 
 def _curve(path: Path) -> dict[str, np.ndarray]:
-    with open(path, newline="") as file:
-        rows = list(csv.reader(file))
+    rows = list(csv.reader(io.StringIO(content(path).decode(), newline="")))
     if not rows:
         return {}
     head, lines = rows[0], rows[1:]
@@ -226,7 +228,7 @@ def _curve(path: Path) -> dict[str, np.ndarray]:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    read = json.loads(path.read_text())
+    read = json.loads(content(path))
     check_format(read["format"], 1, path)
     return read
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from .._util import files
 from .._util.errors import OffdynError, check_format
 from .._util.files import write_atomically
 from ..training.config import RunConfig, from_yaml, methods_of, to_yaml
@@ -113,7 +114,7 @@ def write(job: Job) -> None:
 def read(path: Path) -> Job:
     """The job of a file that `write` wrote."""
     try:
-        content: dict[str, Any] = yaml.safe_load(path.read_text())
+        content: dict[str, Any] = yaml.safe_load(files.content(path))
         check_format(content["format"], FORMAT, path)
         runs = tuple(from_yaml(yaml.safe_dump(run), path) for run in content["runs"])
         return Job(path.absolute(), runs, tuple(content["needs"]), content["out"], content["threads"])
@@ -127,7 +128,7 @@ def status(path: Path) -> Status:
     """How the job of this file stands."""
     beside = path.with_suffix(".json")
     try:
-        content = json.loads(beside.read_text())
+        content = json.loads(files.content(beside))
         check_format(content.pop("format"), FORMAT, beside)
         return Status(**content)
     except FileNotFoundError:

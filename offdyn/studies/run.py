@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from .. import __version__
+from .._util import files
 from .._util.errors import OffdynError
 from .._util.files import write_atomically
 from ..training.progress import Stop
@@ -140,6 +141,6 @@ def _names(study: Study, todo: Plan) -> list[str]:
     """The study's runs in this folder, those asked for earlier too."""
     path = todo.folder / STUDIES / f"{study.name}.yaml"
     earlier: Sequence[str] = []
-    with contextlib.suppress(OSError, yaml.YAMLError, KeyError, TypeError):
-        earlier = yaml.safe_load(path.read_text())["runs"]
+    with contextlib.suppress(OffdynError, KeyError, TypeError):
+        earlier = list(map(str, files.read(path)["runs"]))
     return list(dict.fromkeys([*earlier, *(run.name for run in todo.runs)]))

@@ -5,7 +5,6 @@ of the stage before; the largest go on. A score is the normalised return where t
 worst run of the task in that stage and 100 for the best. A run that failed scores 0.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from ..envs import pairs
 from ..report.statistics import iqm
 from ..training.config import RunConfig
 from ..training.run_folder import RunFolder
-from .job import ENDED
 from .run import Wanted
 from .scale import all_scaled
 from .study import Entry, Stage, Study
@@ -62,12 +60,14 @@ Final = tuple[str, float | None, float | None]  # task, mean return and its norm
 
 
 def _final(run: RunConfig, folder: Path) -> Final | None:
-    path = folder / run.name
-    if not path.exists() or (state := RunFolder.open(path).state) not in ENDED:
+    if not (folder / run.name).exists():
         return None
-    if state == "failed":
+    ended = RunFolder.open(folder / run.name)
+    if ended.state == "failed":
         return run.task.name, None, None
-    mean = float(json.loads((path / "final.json").read_text())["final_mean"])
+    if ended.state != "finished" or ended.final is None:
+        return None
+    mean = float(ended.final["final_mean"])
     return run.task.name, mean, pairs.normalised(run.task, mean)
 
 

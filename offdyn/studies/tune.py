@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from .._util.errors import OffdynError, unknown
-from .._util.files import write_atomically
+from .._util.files import read_json, write_atomically
 from ..algos.registry import recipe
 from ..algos.sac import Sac
 from ..envs.custom import OwnPair
@@ -178,10 +178,10 @@ def _train(runs: Sequence[RunConfig], out: Path, threads: int | None, progress: 
 
 def _target_return(runs: Sequence[RunConfig], out: Path) -> float | None:
     """Of the runs that act in the target; first phases are not what is searched for."""
-    finals = [out / run.name / "final.json" for run in runs if run.schedule.target_budget]
-    if not all(path.exists() for path in finals):
+    finals = [RunFolder(out / run.name, run).final for run in runs if run.schedule.target_budget]
+    means = [float(final["final_mean"]) for final in finals if final is not None]
+    if len(means) < len(finals):
         return None
-    means = [float(json.loads(path.read_text())["final_mean"]) for path in finals]
     return sum(means) / len(means)
 
 
@@ -198,7 +198,9 @@ def _refuse_another(wanted: Search, out: Path) -> None:
     """A folder holds one search: its values and budget are those it began with."""
     path, about = out / SUMMARY, _about(wanted)
     if path.exists():
-        earlier = json.loads(path.read_text())["search"]
+        earlier = read_json(path, FORMAT).get("search")
+        if not isinstance(earlier, dict):
+            raise OffdynError(f"{path}: says nothing of a search; choose another --out")
         differing = sorted(key for key in about if earlier.get(key) != about[key])
         if differing:
             raise OffdynError(f"{out}: holds a search with another {', '.join(differing)}; choose another --out")

@@ -183,13 +183,16 @@ class CohortFolder:
         folder = cls(path)
         folder.lock()
         about = {"format": FORMAT, "keep_replay": keep_replay, "runs": dict(runs)}
-        write_atomically(path / "cohort.json", json.dumps(about, indent=2).encode())
+        write_atomically(path / "cohort.json", to_record(about))
         return folder
 
     def runs(self) -> dict[str, str]:
         """The runs' configurations by name, in the order of their lanes."""
         path = self.path / "cohort.json"
-        return checked_runs(read_json(path, FORMAT).get("runs"), path)
+        said = read_json(path, FORMAT)
+        runs = checked_runs(said.get("runs"), path)
+        check_record(said, path)
+        return runs
 
     @property
     def keeps_rows(self) -> bool:
@@ -392,6 +395,20 @@ class CohortFolder:
         if not keeps_rows:
             shutil.rmtree(self.path / "segments", ignore_errors=True)
         self.unlock()
+
+
+def to_record(said: Mapping[str, Any]) -> bytes:
+    """A file that tells when it is not what was written."""
+    return json.dumps({**said, "checksum": _checksum(said)}, indent=2).encode()
+
+
+def check_record(said: Mapping[str, Any], where: Path) -> None:
+    """Refuse what `to_record` did not write; those of older versions say nothing of it."""
+    rest = {name: value for name, value in said.items() if name != "checksum"}
+    if "checksum" in said and said["checksum"] != _checksum(rest):
+        raise OffdynError(
+            f"{where} is damaged: its contents are not what was written; put it back, or start anew in another --out"
+        )
 
 
 def checked_runs(runs: Any, where: Path) -> dict[str, str]:

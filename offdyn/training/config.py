@@ -16,6 +16,7 @@ import yaml
 
 from .._util.errors import OffdynError, check_format, shown, unknown
 from .._util.fields import expected, static_fields
+from .._util.files import parse_yaml
 from .._util.types import Spec
 from ..algos.backbones import backbone
 from ..algos.method import Preset
@@ -379,9 +380,10 @@ def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, 
     options = {}
     for name, value in settings.items():
         several = value.split(",") if isinstance(value, str) else value
-        options[name] = (
-            list(several) if {name, ALSO.get(name)} & floats and isinstance(several, list | tuple) else [value]
-        )
+        listed = {name, ALSO.get(name)} & floats and isinstance(several, list | tuple)
+        if listed and not several:
+            raise OffdynError(f"{name}: expected a number or several, got none")
+        options[name] = list(several) if listed else [value]
     combinations = (dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     return [{name: value for name, value in each.items() if value != PRESETS_OWN} for each in combinations]
 
@@ -404,7 +406,7 @@ def to_yaml(config: RunConfig) -> str:
 def from_yaml(text: str | bytes, where: Path) -> RunConfig:
     """Read back what `to_yaml` wrote."""
     try:
-        read = yaml.safe_load(text)
+        read = parse_yaml(text, where)
         check_format(read["format"], FORMAT, where)
         if not isinstance(read["settings"], dict):
             raise TypeError("no settings")
@@ -421,7 +423,7 @@ def from_yaml(text: str | bytes, where: Path) -> RunConfig:
             allow_no_shift=read["allow_no_shift"],
         )
         return dataclasses.replace(config, chosen=tuple(read["chosen"]))
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise OffdynError(f"{where}: not a run's config.yaml ({error})") from None
 
 

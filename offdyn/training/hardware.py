@@ -1,6 +1,7 @@
 """The machine: its devices, among which lanes are dealt out, their memory, and the programs compiled for them."""
 
 import hashlib
+import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -144,6 +145,16 @@ def check_memory(runs: Sequence[RunConfig]) -> None:
         f"the networks of {lanes} runs and their batches need {networks / 2**30:.1f} GiB, {here}: lower widths or "
         "batch sizes, or train fewer seeds or tasks at a time"
     )
+
+
+COHORTS = 20  # of one process, after which their programs go
+_trained = itertools.count(1)
+
+
+def forget_programs() -> None:
+    """Now and then: JAX keeps what it compiled of every cohort, some 20 MiB for each other program."""
+    if next(_trained) % COHORTS == 0:
+        jax.clear_caches()
 
 
 LARGEST = 2**30  # bytes; beyond them the programs that were not used for longest go

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from .._util.errors import OffdynError, check_format, unknown
+from .._util.files import arrays
 from .._util.types import Spec
 from ..envs import pairs
 from ..envs.residual import Residual
@@ -197,7 +198,7 @@ class Policy:
             raise unknown("domain", str(domain), DOMAINS)
         self.path, self.residual = path, residual
         try:
-            with safe_open(path, "numpy") as file:
+            with arrays(path) as file:
                 named = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
                 self.metadata: dict[str, str] = file.metadata() or {}
         except FileNotFoundError:

@@ -4,7 +4,6 @@ What a run takes in: a dataset in the place of its source, the networks of an ea
 """
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,12 +15,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as from_bytes
 
+from .._util import files
 from .._util.errors import OffdynError
 from .._util.files import read_json, write_atomically
 from ..envs import custom, pairs
 from ..envs.custom_batch import Row
 from . import base_policy
-from .checkpoint import COHORTS, CohortFolder, checked_runs
+from .checkpoint import COHORTS, CohortFolder, check_record, checked_runs, to_record
 from .cohort import Cohort
 from .config import RunConfig, group, to_yaml
 from .hardware import check_memory
@@ -216,7 +216,7 @@ def load_start(run: RunConfig, out: Path) -> Start | None:
         return None
     path = folder / "agent.safetensors"
     try:
-        content = path.read_bytes()
+        content = files.content(path)
         arrays = from_bytes(content)
     except (OSError, SafetensorError) as error:
         raise OffdynError(f"{path}: cannot be read ({error}); {run.name} starts from it") from None
@@ -327,7 +327,7 @@ def make_folders(cohorts: Sequence[Runs], out: Path, keep_replay: bool) -> list[
     try:
         record.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "keep_replay": keep_replay, "cohorts": configs}
-        write_atomically(record, json.dumps(content, indent=2).encode())
+        write_atomically(record, to_record(content))
         for runs in configs:
             disks.append(CohortFolder.create(cohort_folder(runs, out), runs, keep_replay))
         folders = [[RunFolder.begin(out / run.name, run) for run in members] for members in cohorts]
@@ -349,8 +349,10 @@ def finish_making(out: Path) -> None:
         said = read_json(record, FORMAT)
         if not isinstance(said.get("cohorts"), list):
             raise OffdynError(f"{record}: names no cohorts")
-        for runs in said["cohorts"]:
-            folder = cohort_folder(checked_runs(runs, record), out)
+        cohorts = [checked_runs(runs, record) for runs in said["cohorts"]]
+        check_record(said, record)
+        for runs in cohorts:
+            folder = cohort_folder(runs, out)
             if not (folder / "cohort.json").exists():
                 CohortFolder.create(folder, runs, said.get("keep_replay") is True).unlock()
         record.unlink()

@@ -308,11 +308,11 @@ class Stopped(Exception):
     """Training was asked to stop, or a custom environment failed, and saved itself first."""
 
 
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 def stop_on_signals(answer: str = "saving and stopping ...") -> Stop:
-    """Ctrl-C, SIGTERM or a closed terminal: the first sets the wish; a second Ctrl-C or SIGTERM ends the process.
+    """Ctrl-C, SIGTERM, SIGUSR1, a closed terminal: the first sets the wish; a second, SIGHUP aside, ends the process.
 
     Where a terminal closes, the kernel and the shell may both send SIGHUP, and nothing can be written any more.
     """

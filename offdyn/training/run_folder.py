@@ -81,6 +81,8 @@ class RunFolder:
                 f"{path} was changed since this training began: {changes}. To train on, {back}; to train with other "
                 "settings, start anew with another --out"
             )
+        if content(path) != text.encode():  # means the same, and is a record
+            write_atomically(path, text.encode())
 
     def append_curve(self, line: Mapping[str, Any]) -> None:
         """One line per evaluation; the columns are fixed by the first one."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
+from .._util import files
 from .._util.cores import default_threads
 from .._util.errors import OffdynError
 from ..envs import pairs
@@ -17,7 +18,7 @@ from ..envs.custom import EnvironmentFailed
 from .checkpoint import COHORTS, CohortFolder, Saved
 from .cohort import Cohort
 from .config import RunConfig, from_yaml, group, methods_of
-from .hardware import beside_a_gpu, describe, keep_programs
+from .hardware import beside_a_gpu, describe, forget_programs, keep_programs
 from .metrics import Measurements, policies_of, write_policy
 from .preparation import (
     FAILED,
@@ -257,6 +258,8 @@ class Trainer:
                 folder.write_json("final.json", folder.summary(final.target_returns[lane]))
             elif len(trained):
                 folder.write_json("final.json", folder.summary(trained) | {"final_of": "training episodes"})
+        if len(self.folders) > 1 and not self.disk.has_checkpoint:
+            self._checkpoint()  # for a kill between the first run that says it is finished and the last
         if self.disk.keeps_rows:
             self.disk.keep_rows(cohort.take_rows())
         self._write_provenance("finished")
@@ -411,7 +414,7 @@ def _is_whole(folder: RunFolder) -> bool:
         if about["state"] == "failed" and about["failure"]["quantity"] == FAILED:
             leaves.remove("agent.safetensors")  # it never had one
         for name in leaves:
-            with safe_open(folder.path / name, "numpy"):
+            with files.arrays(folder.path / name):
                 pass
         no_result = about["state"] == "failed" or not folder.config.schedule.final_episodes
         return no_result or folder.final is not None
@@ -435,6 +438,7 @@ def _train_all(
             runs = f"{len(folders)} runs of {methods}{describe(len(folders))}"
             progress.say(f"cohort {number} of {len(trainers)}: {runs}")
             Trainer(folders, cohort, threads, progress, stop, callbacks or Callbacks()).run()
+            forget_programs()
             done += folders
     finally:
         for _, cohort in trainers:

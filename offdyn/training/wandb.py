@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from .._util import files
 from .._util.errors import OffdynError
 from .config import RunConfig
 
@@ -87,7 +88,7 @@ class Mirror:
         try:
             state, final = self.folder.state, self.folder.path / "final.json"
             if state == "finished" and final.exists():
-                read = json.loads(final.read_text())
+                read = json.loads(files.content(final))
                 run.summary.update({name: value for name, value in read.items() if isinstance(value, float)})
             if state == "stopped":
                 run.mark_preempting()
@@ -105,7 +106,7 @@ class Mirror:
         for line in self.folder.curve():
             self._send("curve", line)
         metrics = self.folder.path / "metrics.jsonl"
-        for text in metrics.read_text().splitlines() if metrics.exists() else []:
+        for text in files.content(metrics).splitlines() if metrics.exists() else []:
             self._send("metrics", json.loads(text))
 
     def _open(self) -> bool:
@@ -139,7 +140,7 @@ class Mirror:
     def _about(self) -> dict[str, Any]:
         """The id of the run there, drawn once, and whether it was closed in order."""
         try:
-            read = json.loads((self.folder.path / ABOUT).read_text())
+            read = json.loads(files.content(self.folder.path / ABOUT))
             return {"format": FORMAT, "id": str(read["id"]), "closed": bool(read["closed"])}
         except FileNotFoundError:
             return {"format": FORMAT, "id": secrets.token_hex(4), "closed": True}

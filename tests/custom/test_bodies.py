@@ -2,7 +2,10 @@
 
 import functools
 import importlib
+import multiprocessing
+import signal
 import types
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium
@@ -290,3 +293,17 @@ def test_effects_after_a_question_mark_stand_between_the_agent_and_any_environme
 def test_effects_that_cannot_be_read_are_refused_by_the_environments_name(asked, message):
     with pytest.raises(OffdynError, match=message):
         pair(target=f"target?{asked}")
+
+
+def play_in_a_thread() -> None:
+    """As an evaluation makes its bodies, in a process that somebody else began."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: bodies(pair()).step(np.arange(3), np.zeros((3, 1)))).result()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_bodies_in_a_process_that_the_user_began_leave_its_signals_alone():
+    process = multiprocessing.get_context("spawn").Process(target=play_in_a_thread)
+    process.start()
+    process.join()
+    assert process.exitcode == 0

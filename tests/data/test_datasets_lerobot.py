@@ -275,6 +275,12 @@ def test_an_open_episode_comes_back_open(tmp_path: Path):
     assert np.flatnonzero(read.truncated).tolist() == [19]
 
 
+def test_a_folder_whose_name_looks_like_an_address_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    written = write_lerobot(simulated("hopper"), Path("json:set"))
+    assert len(open_dataset(f"lerobot:{written}")) == len(simulated("hopper"))
+
+
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def full_disk(*_: object) -> None:
         raise OSError("no space left")

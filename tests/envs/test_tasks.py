@@ -355,8 +355,8 @@ def test_what_is_no_task_is_refused_with_what_to_do(wanted: object, message: str
 
 
 def test_a_file_that_is_no_mapping_or_no_yaml_is_refused_by_its_path(tmp_path: Path) -> None:
-    for text, message in (("- 1", "expected a mapping"), ("a: [", "not YAML")):
-        (tmp_path / "bad.yaml").write_text(text)
+    for text, message in ((b"- 1", "expected a mapping"), (b"a: [", "not YAML"), (b"robot: \xf0", "not YAML")):
+        (tmp_path / "bad.yaml").write_bytes(text)
         with pytest.raises(OffdynError, match=rf"bad\.yaml: {message}"):
             resolve(tmp_path / "bad.yaml")
 

@@ -67,13 +67,6 @@ def test_damage_to_both_checkpoints_is_an_error_that_changes_nothing(copy: Path)
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
 
 
-def test_a_curve_that_was_shortened_by_hand_is_refused(copy: Path) -> None:
-    path = next(copy.glob("*/curve.csv"))
-    truncate(path)
-    with pytest.raises(OffdynError, match=r"curve\.csv: shorter than its checkpoint says"):
-        resume(copy)
-
-
 def test_a_kill_before_the_first_checkpoint_starts_again(copy: Path, undisturbed: Path) -> None:
     for path in cohort_of(copy).iterdir():
         if path.name not in ("cohort.json", "lock"):
@@ -92,13 +85,6 @@ def test_a_kill_before_the_run_folders_were_made_loses_no_run(copy: Path, undist
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     resume(copy)
     assert differing(outcome(undisturbed), outcome(copy)) == []
-
-
-def test_a_kill_between_the_result_and_its_cleaning_up_leaves_nothing_to_do(copy: Path) -> None:
-    for path in copy.glob("*/provenance.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"state": "finished"}))
-    assert resume(copy).said == []
-    assert sorted(path.name for path in cohort_of(copy).iterdir()) == ["cohort.json", "lock"]
 
 
 def test_only_new_rows_are_written_and_all_of_them(undisturbed: Path, stopped: Path) -> None:

@@ -1,6 +1,8 @@
 """What a cohort's programs are made of."""
 
+import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,8 +11,11 @@ import numpy as np
 import pytest
 
 from offdyn.data.transition import row_width
+from offdyn.training import hardware, trainer
 from offdyn.training.config import build
 from offdyn.training.program import Programs, lane_settings, run_keys
+
+from . import small
 
 WHOLE = jax.lax.Precision.HIGHEST
 SMALL = {"actor_widths": "8,8", "critic_widths": "8,8", "batch_size": 8}
@@ -44,3 +49,19 @@ def test_every_product_of_a_program_is_in_full_float32_where_that_is_asked_for(m
 
     assert precisions("float32") == {None}
     assert precisions("full") == {(WHOLE, WHOLE)}
+
+
+def test_a_process_does_not_keep_the_programs_of_all_cohorts_it_ever_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleared = []
+    monkeypatch.setattr(hardware, "_trained", itertools.count(1))
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
+    for _ in range(2 * hardware.COHORTS):
+        hardware.forget_programs()
+    assert len(cleared) == 2
+
+
+def test_every_cohort_counts_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    monkeypatch.setattr(trainer, "forget_programs", lambda: counted.append(True))
+    small.train([small.run("sac-tar", source_envs=None)], tmp_path)
+    assert counted == [True]

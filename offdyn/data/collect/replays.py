@@ -1,14 +1,14 @@
 """The transitions that a training collected in its source, from the files that a run with `keep_replay` leaves."""
 
-import json
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from ..._util.errors import OffdynError
+from ..._util.files import arrays, read_json
 from ...envs import padding, pairs
-from ...training.checkpoint import COHORTS
+from ...training.checkpoint import COHORTS, FORMAT, checked_runs
 from ...training.cohort import DIVERGED, TRUNCATED
 from ...training.run_folder import RunFolder
 from ..datasets import Dataset
@@ -54,7 +54,7 @@ def _rows(run: RunFolder, steps: int) -> tuple[np.ndarray, np.ndarray]:
     lane, parts = _lane(run), list[tuple[np.ndarray, np.ndarray]]()
     for path in _segments(run):
         try:
-            with safe_open(path, "numpy") as file:
+            with arrays(path) as file:
                 if "source" in file.keys():  # noqa: SIM118 (it is no dictionary)
                     parts.append(tuple(file.get_slice(name)[lane] for name in ("source", "source_flags")))
         except (OSError, SafetensorError) as error:
@@ -68,7 +68,7 @@ def _rows(run: RunFolder, steps: int) -> tuple[np.ndarray, np.ndarray]:
 def _cohort(run: RunFolder) -> tuple[Path, list[str]]:
     """The folder of the run's cohort, and the names of its runs by lane."""
     for path in (run.path.parent / COHORTS).glob("*/cohort.json"):
-        runs = list(json.loads(path.read_text())["runs"])
+        runs = list(checked_runs(read_json(path, FORMAT).get("runs"), path))
         if run.config.name in runs:
             return path.parent, runs
     raise OffdynError(f"{run.path}: no cohort of it below {run.path.parent / COHORTS}")

@@ -12,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save as to_bytes
 
+from ..._util import files
 from ..._util.errors import OffdynError, check_format
 from ..._util.files import write_atomically
 from ...envs import pairs
@@ -99,7 +100,7 @@ def write_behaviour(path: Path, policies: Policies, about: Mapping[str, Any]) ->
 def read_behaviour(path: Path) -> Behaviour:
     """What `write_behaviour` wrote, or the policy of any run."""
     try:
-        content = path.read_bytes()
+        content = files.content(path)
         about = json.loads(_metadata(content)["about"])
         check_format(about["format"], FORMAT, path)
         policies = Policy(path).policies

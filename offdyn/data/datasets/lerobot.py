@@ -132,7 +132,7 @@ def _of_file(file: Path, features: Mapping[str, Mapping[str, Any]], wanted: Sequ
     try:
         if not file.is_file():
             raise OSError("no plain file")
-        with parquet.ParquetFile(file) as content:
+        with parquet.ParquetFile(file.absolute()) as content:
             there = content.schema_arrow.names
             if missing := [name for name in wanted if name not in there]:
                 raise DataError("unreadable", f"{file}: no {', '.join(missing)} there (found: {', '.join(there)})")
@@ -328,7 +328,7 @@ def _table(path: Path, columns: Mapping[str, Any], index: str | None = None) -> 
         said = {"index_columns": [index], "column_indexes": [], "columns": listed, "pandas_version": "2.0.0"}
         table = table.replace_schema_metadata({"pandas": json.dumps(said)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(table, path)
+    parquet.write_table(table, path.absolute())  # `a:b` would be taken for an address
 
 
 def _arrow(column: Any) -> Any:
