@@ -16,7 +16,8 @@ import offdyn
 from offdyn.algos.backbones import BACKBONES, SIMBA
 from offdyn.algos.method import Method
 from offdyn.algos.registry import METHODS, RECIPES
-from offdyn.envs import pairs
+from offdyn.envs import pairs, shifts
+from offdyn.envs.edits import Factor, actuator
 from offdyn.envs.effects import Shifted
 from offdyn.report.runs import gather
 
@@ -54,7 +55,7 @@ def test_a_method_a_backbone_and_a_pair_of_ones_own_train_by_their_names(tmp_pat
 
     def correct(source: Any, ctx: Any) -> Any:
         doubled.append(1.0)
-        return source._replace(reward=2 * source.reward), {}
+        return source._replace(reward=2 * source.reward), {"reward before": source.reward.mean()}
 
     offdyn.register_method(Method("doubled", "SAC with twice the source rewards", correct=correct))
     offdyn.register_backbone(
@@ -77,9 +78,18 @@ def test_a_method_a_backbone_and_a_pair_of_ones_own_train_by_their_names(tmp_pat
     )
     assert run.state == "finished"
     assert doubled
+    assert "reward before" in (run.path / "metrics.jsonl").read_text()  # a metric is a name and a number
     assert "finished, target return" in repr(run)
     assert repr(offdyn.load_policy(run)).endswith("policy.safetensors', 3 observations, 1 actions)")
     assert offdyn.evaluate(run, 2)["target"].shape == (2,)
+
+
+def test_a_family_of_shifts_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    motors = shifts.Family("gear of every motor times {}", lambda by: actuator(shifts.EVERY, strength=Factor(by)))
+    monkeypatch.setitem(shifts.FAMILIES, "motors", motors)
+    source, target = (offdyn.make_env("hopper-motors-0.5", role).unwrapped for role in ("source", "target"))
+    gears = [env.model.actuator_gear[:, 0] for env in (source, target)]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(gears[1], 0.5 * gears[0])
 
 
 @pytest.mark.parametrize(("kind", "name"), [("method", "par"), ("backbone", "simba")])
