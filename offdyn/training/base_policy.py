@@ -125,11 +125,6 @@ def is_onnx(wanted: str) -> bool:
     return not _is_function(wanted) and not is_network(wanted)
 
 
-def can_be_told(wanted: str) -> bool:
-    """Whether another process finds it by its name."""
-    return not wanted.startswith(custom.FROM_PYTHON)
-
-
 def residuals_of(runs: Sequence["RunConfig"]) -> list[Residual | None]:
     """Of each run; those that ask for the same share it."""
     opened: dict[Any, Residual] = {}
