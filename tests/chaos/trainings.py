@@ -171,6 +171,7 @@ class Trainings:
         self.folder, self.seed = folder, seed
         self.given: list[Training] | None = None  # None: they are drawn
         self.kills = (4, 12)  # of one training
+        self.by_time = 0.3  # share of disturbances after some time, not before some change
         self.ready: list[tuple[Training, dict[str, Any], float, int]] = []
         self.tried = 0
         (folder / "data").mkdir(parents=True)
@@ -208,7 +209,7 @@ class Trainings:
         while True:
             last, asked = None, None
             if disturbances:
-                if draw.random() < 0.7:
+                if draw.random() >= self.by_time:
                     last = draw.randint(1, max(2, changes // draw.choice((1, 2, 4, 8))))
                     moments.append(f"before change {last}")
                 else:

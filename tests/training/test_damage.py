@@ -289,6 +289,7 @@ def test_files_on_their_way_are_not_written_through_links(copy: Path, undisturbe
 def test_a_signal_asks_a_training_to_save_itself(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     set_here = {}
     monkeypatch.setattr(signal, "signal", lambda which, handler: set_here.__setitem__(which, handler))
+    monkeypatch.setattr(signal, "getsignal", lambda which: signal.SIG_DFL)  # under nohup, too
     stop = stop_on_signals()
     monkeypatch.setattr(sys, "stderr", sys.stdout)
     assert not stop.wanted

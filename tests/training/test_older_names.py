@@ -142,6 +142,7 @@ def test_an_older_folder_is_resumed_to_what_it_would_have_become(tmp_path: Path)
     (folder / "config.yaml").write_text(text)
     (cohort,) = (tmp_path / "parts").glob("cohorts/*/cohort.json")
     about = json.loads(cohort.read_text())
+    del about["checksum"]  # which older versions did not write
     cohort.write_text(json.dumps(about | {"runs": {folder.name: text}}))
     assert "resumed at step 205" in resume(tmp_path / "parts").said
     assert (folder / "config.yaml").read_text() == text
