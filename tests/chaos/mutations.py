@@ -98,7 +98,7 @@ def of_json(draw: Random, content: bytes) -> bytes:
     """A JSON file with one place changed; where it has a checksum, perhaps with the right one."""
     try:
         said = of_tree(draw, json.loads(content))
-    except ValueError:
+    except (ValueError, RecursionError):
         return of_bytes(draw, content)
     if isinstance(said, dict) and "checksum" in said and draw.random() < 0.7:
         said.pop("checksum")
@@ -139,7 +139,9 @@ def make_a_pipe(draw: Random, path: Path) -> None:
 
 def put_a_link_beside(draw: Random, path: Path) -> None:
     """Where the next whole file is written first."""
-    path.with_name(path.name + ".tmp").symlink_to(outside(path))
+    beside = path.with_name(path.name + ".tmp")
+    if not beside.is_symlink():
+        beside.symlink_to(outside(path))
 
 
 def swap_with_another(draw: Random, path: Path) -> None:

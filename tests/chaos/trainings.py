@@ -261,7 +261,7 @@ class Trainings:
         how = draw.choice(("disk", "disk", "files", "size", "memory"))
         limit: int = {
             "disk": lambda: draw.randint(1, 150),
-            "files": lambda: draw.randint(8, 40),
+            "files": lambda: draw.randint(24, 60),  # fewer, and libraries that JAX calls give up in their own way
             "size": lambda: draw.choice((100, 1000, 5000, 20_000, 60_000)),
             "memory": lambda: draw.randint(2**30, 3 * 2**30),
         }[how]()
