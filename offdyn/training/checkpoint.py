@@ -246,7 +246,7 @@ class CohortFolder:
                 following = following.with_rows(rows, self._write_rows(following.next_file, rows))
             step = f"step-{clock:09d}"
             beside = self.path / (step + ".tmp")
-            shutil.rmtree(beside, ignore_errors=True)
+            _remove(beside)
             beside.mkdir()
             files = {
                 f"{step}/state.safetensors": to_bytes(dict(state)),
@@ -254,7 +254,7 @@ class CohortFolder:
             }
             for file, written in files.items():
                 write_atomically(beside / Path(file).name, written)
-            shutil.rmtree(self.path / step, ignore_errors=True)
+            _remove(self.path / step)
             os.replace(beside, self.path / step)
             _sync_folder(self.path)
             named = following.hashes | {file: hashlib.sha256(written).hexdigest() for file, written in files.items()}
@@ -265,7 +265,7 @@ class CohortFolder:
             _sync_folder(self.path)
         except OSError:
             for leftover in self.path.glob("step-*.tmp"):
-                shutil.rmtree(leftover, ignore_errors=True)
+                _remove(leftover)
             raise
         before, self._next, self._newest = self._newest, following, manifest
         self._forget_steps_other_than({json.loads(kept)["step"] for kept in (before, manifest) if kept is not None})
@@ -290,7 +290,7 @@ class CohortFolder:
     def _forget_steps_other_than(self, named: set[str]) -> None:
         for step in self.path.glob("step-*"):
             if step.name not in named:
-                shutil.rmtree(step, ignore_errors=True)
+                _remove(step)
 
     def load(self) -> tuple[Saved | None, list[str]]:
         """The newest checkpoint that is whole (None: there never was one), and what is wrong with newer ones."""
@@ -389,12 +389,21 @@ class CohortFolder:
         self._finish_writing()
         keeps_rows = self.keeps_rows
         for step in self.path.glob("step-*"):
-            shutil.rmtree(step, ignore_errors=True)
+            _remove(step)
         for manifest in (NEWEST, PREVIOUS):
             (self.path / manifest).unlink(missing_ok=True)
         if not keeps_rows:
-            shutil.rmtree(self.path / "segments", ignore_errors=True)
+            _remove(self.path / "segments")
         self.unlock()
+
+
+def _remove(path: Path) -> None:
+    """A folder with all that is in it, or what somebody put in its place; what cannot go stays."""
+    if path.is_symlink() or path.is_file():
+        with suppress(OSError):
+            path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def to_record(said: Mapping[str, Any]) -> bytes:

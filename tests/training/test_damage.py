@@ -274,6 +274,20 @@ def test_a_manifest_whose_files_lie_elsewhere_gives_way_to_the_one_before(
     assert differing(outcome(undisturbed), outcome(copy)) == []
 
 
+def test_a_link_in_the_place_of_a_checkpoint_goes_with_it_and_what_it_leads_to_stays(
+    copy: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kept.txt").write_text("kept")
+    older, _ = sorted(cohort_of(copy).glob("step-*"))
+    shutil.rmtree(older)
+    older.symlink_to(tmp_path / "mine")
+    assert "resumed at step 315" in resume(copy).said
+    assert differing(outcome(undisturbed), outcome(copy)) == []
+    assert not list(cohort_of(copy).glob("step-*"))
+    assert (tmp_path / "mine" / "kept.txt").read_text() == "kept"
+
+
 def test_files_on_their_way_are_not_written_through_links(copy: Path, undisturbed: Path) -> None:
     kept = copy.parent / "kept.txt"
     kept.write_text("mine")
