@@ -91,3 +91,17 @@ def test_an_empty_value_is_refused(arguments: list[str], here: Path, capsys: pyt
     assert main(arguments) == MISTAKE
     assert "expected a value, got an empty one" in capsys.readouterr().err
     assert list(here.iterdir()) == []
+
+
+def test_what_no_terminal_can_show_is_escaped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Odd:
+        fatal = False
+
+        def __str__(self) -> str:
+            return "named a\ud800b"
+
+    monkeypatch.setattr("offdyn.data.doctor.report.examine", lambda *asked: Odd())
+    assert main(["check", "anything"]) == 0
+    assert capsys.readouterr().out == "named a\\ud800b\n"

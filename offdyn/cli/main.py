@@ -5,6 +5,7 @@ stopped and saved (resume continues).
 """
 
 import argparse
+import io
 import json
 import os
 import shutil
@@ -66,6 +67,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a mistake is a sentence, and so is a crash, whose traceback goes into a file."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr has it: a file may hold what none can show
     try:
         asked = parser().parse_args(arguments)
     except SystemExit as ended:  # of --help, --version or a mistake
