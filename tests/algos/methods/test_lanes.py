@@ -8,6 +8,8 @@ from offdyn.algos.registry import METHODS
 
 from ...probes import HALF_FLIPPED, first_lanes, learn, programs_of, random_rows, short_run
 
+pytestmark = pytest.mark.trains
+
 UPDATES = 200
 
 

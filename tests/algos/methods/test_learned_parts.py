@@ -18,6 +18,8 @@ from offdyn.training.program import Lane, Programs
 
 from ...probes import HALF_FLIPPED, first_lanes, learn, random_rows, short_run, small_spec, uniform_start
 
+pytestmark = pytest.mark.trains
+
 UPDATES = 60  # past every warm-up, and three times what the rarest part waits for
 FIXED = {"learned.usual"}  # PAR's mean deviation is kept only where transitions are weighed
 
