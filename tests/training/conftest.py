@@ -1,5 +1,6 @@
 """What these tests share: one world by name, and one training that nothing disturbed."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,3 +25,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     small.train(small.two_runs(), out, keep_replay=True)
     return out
+
+
+@pytest.fixture(scope="session")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs that were stopped at step 315, fifteen steps after a checkpoint."""
+    out = tmp_path_factory.mktemp("stopped") / "out"
+    small.train(small.two_runs(), out, stop_at=315)
+    return out
+
+
+@pytest.fixture
+def copy(stopped: Path, tmp_path: Path) -> Path:
+    """The same, to be damaged."""
+    shutil.copytree(stopped, tmp_path / "out")
+    return tmp_path / "out"

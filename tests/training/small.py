@@ -122,6 +122,12 @@ def outcome(out: Path) -> dict[str, Any]:
     return kept
 
 
+def cohort_of(out: Path) -> Path:
+    """The folder of a training's one cohort."""
+    (path,) = (out / "cohorts").glob("*/")
+    return path
+
+
 def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Names of what is not the same."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))

@@ -23,29 +23,10 @@ from offdyn.training.progress import stop_on_signals
 from offdyn.training.run_folder import RunFolder
 
 from . import small
-from .small import differing, outcome, resume, train
+from .small import cohort_of, differing, outcome, resume, train
 from .test_checkpoint import flip_a_bit, truncate
 
 FIRST_ROWS = "segments/rows-00000.safetensors"
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs that were stopped at step 315, fifteen steps after a checkpoint."""
-    out = tmp_path_factory.mktemp("stopped") / "out"
-    train(small.two_runs(), out, stop_at=315)
-    return out
-
-
-@pytest.fixture
-def copy(stopped: Path, tmp_path: Path) -> Path:
-    shutil.copytree(stopped, tmp_path / "out")
-    return tmp_path / "out"
-
-
-def cohort_of(out: Path) -> Path:
-    (path,) = (out / "cohorts").glob("*/")
-    return path
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

@@ -15,30 +15,11 @@ from offdyn.training.trainer import start
 
 from . import small
 from .full_disk import FullDisk
-from .small import differing, outcome, resume, train
+from .small import cohort_of, differing, outcome, resume, train
 from .test_checkpoint import flip_a_bit, truncate
 
 DAMAGE = (truncate, flip_a_bit, Path.unlink, truncate)
 NEWEST = ("step-*315/state.safetensors", "step-*315/host.json", "segments/rows-00003.safetensors", "manifest.json")
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs that were stopped at step 315, fifteen steps after a checkpoint."""
-    out = tmp_path_factory.mktemp("stopped") / "out"
-    train(small.two_runs(), out, stop_at=315)
-    return out
-
-
-@pytest.fixture
-def copy(stopped: Path, tmp_path: Path) -> Path:
-    shutil.copytree(stopped, tmp_path / "out")
-    return tmp_path / "out"
-
-
-def cohort_of(out: Path) -> Path:
-    (path,) = (out / "cohorts").iterdir()
-    return path
 
 
 def newest(out: Path, pattern: str) -> Path:
