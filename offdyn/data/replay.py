@@ -1,5 +1,6 @@
 """Transitions on the device: all columns of a transition side by side in one array, so that a sample is one gather."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -61,10 +62,14 @@ class Replay(NamedTuple):
     spec: Spec
     moments: Moments | None  # observations are normalised by these, where given
     domain: float = TARGET
+    while_empty: "Replay | None" = None  # what is sampled instead
 
     def sample(self, key: jax.Array, n: int) -> Batch:
         """n transitions, uniform with replacement."""
-        return self.view(self.packed[jax.random.randint(key, (n,), 0, self.size)])
+        own = self.view(self.packed[jax.random.randint(key, (n,), 0, self.size)])
+        if self.while_empty is None:
+            return own
+        return jax.tree.map(partial(jnp.where, self.size > 0), own, self.while_empty.sample(key, n))
 
     def view(self, packed: jax.Array) -> Batch:
         """Packed transitions as a batch, normalised as sampled ones are."""

@@ -58,13 +58,15 @@ def scaled(run: RunConfig, scale: float, quick: bool = False) -> RunConfig:
 def _shorter(plan: Schedule, scale: float) -> dict[str, Any]:
     # Whole ticks, and whole intervals F where a run acts in the target: each target step has its source steps.
     each = plan.source_steps_per_target_step
-    length = _whole_ticks(plan.source_steps * scale, max(plan.tick, each))
+    length = _whole_ticks(plan.target_steps * each * scale, max(plan.tick, each))
+    head_start = round(plan.head_start * scale / each) * each
     transitions = length if plan.collects == "source" else length // each
     minimum = min(plan.learning_starts, max(1, transitions // FIRST))
     envs = max(plan.source_env_count, 1)
     replay = max(_whole_ticks(plan.replay_size * scale, envs), _whole_ticks(minimum + envs, envs))
     times = {name: _whole_ticks(getattr(plan, name) * scale, plan.tick) for name in WATCHED}
-    return {"target_steps": length // each, "learning_starts": minimum, "replay_size": replay, **times}
+    steps = {"target_steps": length // each, "head_start": head_start, "learning_starts": minimum}
+    return {**steps, "replay_size": replay, **times}
 
 
 def _whole_ticks(steps: float, tick: int) -> int:

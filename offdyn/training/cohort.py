@@ -211,14 +211,19 @@ class Cohort:
         enough = self.plan.learning_starts
         source_ready = not self.bodies or self._stored("source") >= enough
         # Rows of a whole episode count one by one, as those of single steps do: the updates are as many.
-        due = -(-self.clock // self.plan.source_steps_per_target_step)
-        return source_ready and (not self.plan.acts_in_target or min(self._stored("target"), due) >= enough)
+        stored = min(self._stored("target"), self.plan.target_steps_due(self.clock))
+        return source_ready and (not self.plan.acts_in_target or self.clock < self.plan.head_start or stored >= enough)
 
     @property
     def plays_next(self) -> bool:
         """Whether a target step of a whole episode comes before the next tick."""
         left = self.plan.target_mode == "episodic" and self.target_rows < self.plan.target_budget
-        return left and (self.playing or self.clock == self.target_rows * self.plan.source_steps_per_target_step)
+        return left and (self.playing or self.clock == self._target_clock)
+
+    @property
+    def _target_clock(self) -> int:
+        """When the next target step is due."""
+        return self.plan.head_start + self.target_rows * self.plan.source_steps_per_target_step
 
     @property
     def new_bytes(self) -> int:
@@ -255,8 +260,7 @@ class Cohort:
     def _bodies_at(self, clock: int) -> np.ndarray:
         """Those that act in the tick that begins then."""
         sources = self.source_ids if self.plan.source_acts_at(clock) else self.source_ids[:0]
-        due = len(self.target_ids) > 0 and clock % self.plan.source_steps_per_target_step == 0
-        if due and self.plan.target_mode == "steps":
+        if len(self.target_ids) and self.plan.target_acts_at(clock) and self.plan.target_mode == "steps":
             return np.concatenate((sources, self.target_ids))
         return sources
 
@@ -267,8 +271,7 @@ class Cohort:
 
     def play(self) -> None:
         """One target step of a whole episode, with the policy as it is: source and updates wait until it is over."""
-        number = self.target_rows * self.plan.source_steps_per_target_step
-        _, actions, faults = jax.device_get(self._choose(self.target_ids, number))
+        _, actions, faults = jax.device_get(self._choose(self.target_ids, self._target_clock))
         self._note_faults(faults)
         rows = self._act(self.target_ids, actions.reshape(self.lanes_count, -1))
         self.playing = not self._take_in(self.target_ids, rows).any()

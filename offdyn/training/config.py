@@ -254,6 +254,12 @@ def check(config: RunConfig) -> None:
     need(fed, "learns_from", f"what the run collects (it collects {plan.collects})")
     if config.recipe.method.compares_domains:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
+    if plan.head_start:
+        need(all(has.values()), "head_start", f"0: the run has one domain (it collects {plan.collects})")
+        alone = config.recipe.method.name == "sac"
+        need(alone, "head_start", f"0: {config.method} learns something from both domains at every update")
+        each = plan.source_steps_per_target_step
+        need(plan.head_start % each == 0, "head_start", f"a multiple of {each} (source_steps_per_target_step)")
     if plan.collects == "both":
         bodies = plan.source_env_count
         each = plan.source_steps_per_target_step

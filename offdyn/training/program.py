@@ -85,9 +85,10 @@ class Programs:
         *,
         shared_source: bool = False,
         random_until: int = 0,  # on the clock: actions are uniform before
+        head_start: bool = False,  # the source is learned from alone while there are no target transitions
     ) -> None:
         self.method, self.spec, self.learns_from, self.updates = method, spec, learns_from, updates
-        self.random_until = random_until
+        self.random_until, self.head_start = random_until, head_start
         self.full_products = sac.precision == "full"
         one = jax.eval_shape(lambda: self._lane(jax.random.key(0), sac, hyper, spec.present, 0))
         width = row_width(spec)
@@ -178,10 +179,9 @@ class Programs:
         self, key: Array, lane: Lane, source: Array, target: Array, source_size: Array, target_size: Array, step: Array
     ) -> tuple[Agent, tuple[Agent, ...], Any, Metrics]:
         spec = self._spec(lane)
-        replays = (
-            Replay(source, source_size, spec, lane.moments, SOURCE),
-            Replay(target, target_size, spec, lane.moments),
-        )
+        of_source = Replay(source, source_size, spec, lane.moments, SOURCE)
+        of_target = Replay(target, target_size, spec, lane.moments, while_empty=of_source if self.head_start else None)
+        replays = of_source, of_target
         shared: dict[str, Any] = {"sac": lane.sac, "spec": spec, "key": jax.random.fold_in(key, step), "step": step}
         agent, learned, metrics = core.update(
             lane.agent,
@@ -309,6 +309,7 @@ class Learner:
             first.schedule.updates_per_tick,
             shared_source=shared_source,
             random_until=first.schedule.random_steps * first.schedule.source_steps_per_target_step,
+            head_start=first.schedule.head_start > 0,
         )
         self.programs = self.devices.spread(programs, shared_source)
         self.keys = self.devices.deal(run_keys([run.seed for run in runs]))

@@ -18,6 +18,8 @@ class Schedule:
     source_steps_per_target_step: int = setting(10, most=10**6)
     # None: one per source step; where there is no source, one.
     updates_per_target_step: int | None = setting(None, most=10**6)
+    # Source steps before the first target step, in which the source alone is acted in and learned from.
+    head_start: int = setting(0, least=0)
     # Target steps at first in which actions are uniform, in the source likewise.
     random_steps: int = setting(0, least=0)
     # Per run; None: the smaller of 10 and source_steps_per_target_step, or as a batched source has them.
@@ -57,7 +59,7 @@ class Schedule:
     @property
     def source_steps(self) -> int:
         """Of the whole run, or what a run without them counts in their place."""
-        return self.target_steps * self.source_steps_per_target_step
+        return self.head_start + self.target_steps * self.source_steps_per_target_step
 
     @property
     def source_env_count(self) -> int:
@@ -110,6 +112,14 @@ class Schedule:
         if self.shares_updates:
             return self.updates_each * self.tick // self.source_steps_per_target_step
         return self.updates_each
+
+    def target_acts_at(self, clock: int) -> bool:
+        """Whether a target step is due in the tick that begins then."""
+        return clock >= self.head_start and clock % self.source_steps_per_target_step == 0
+
+    def target_steps_due(self, clock: int) -> int:
+        """Target steps that the ticks before then owe."""
+        return -(-max(clock - self.head_start, 0) // self.source_steps_per_target_step)
 
     def learns_at(self, clock: int) -> bool:
         """Whether the tick that begins then has updates."""
