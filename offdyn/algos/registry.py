@@ -10,6 +10,7 @@ from .cql_sac import CQL_SAC
 from .darc import DARC, DARC_WEIGHT
 from .duo import DUO
 from .h2o import H2O
+from .head_start import HEAD_START
 from .method import Method, Preset
 from .model_backup import MODEL_BACKUP
 from .par import PAR, PAR_B
@@ -29,7 +30,8 @@ SAC = Method(
 )
 
 
-EVERY = (DUO, SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, Q_AVATAR, MODEL_BACKUP, CQL, CQL_SAC, H2O)
+EVERY = (HEAD_START, DUO, SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, Q_AVATAR, MODEL_BACKUP, CQL, CQL_SAC, H2O)
+DEFAULT = HEAD_START.name
 METHODS: dict[str, Method] = {method.name: method for method in EVERY}
 
 

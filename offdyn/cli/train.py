@@ -20,7 +20,7 @@ DONE, FAILED, STOPPED = 0, 1, 75
 def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParser) -> None:
     train.add_argument("--task", nargs="+", metavar="T", help="names of `offdyn list`, ROBOT-FAMILY-FACTOR, or YAML")
     add_pair(train)
-    train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
+    train.add_argument("--method", nargs="+", metavar="M", help="head-start (default), par ...: `offdyn list`")
     train.add_argument("--preset", metavar="P", help="of `offdyn list`; default: the method's first")
     train.add_argument("--seeds", nargs="+", type=SEED, metavar="N", help="default 0")
     train.add_argument("--out", type=Path, help="folder for the runs; default runs")

@@ -20,7 +20,7 @@ from .._util.files import parse_yaml
 from .._util.types import Spec
 from ..algos.backbones import backbone
 from ..algos.method import Preset
-from ..algos.registry import Recipe, recipe
+from ..algos.registry import DEFAULT, Recipe, recipe
 from ..algos.sac import Sac, actor_network, critic_network
 from ..envs import batched, padding, pairs
 from . import base_policy
@@ -113,7 +113,7 @@ def _short(key: str, value: Any) -> str:
 
 def build(
     task: Any,
-    method: str = "par",
+    method: str = DEFAULT,
     preset: str | None = None,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
@@ -256,8 +256,7 @@ def check(config: RunConfig) -> None:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
     if plan.head_start:
         need(all(has.values()), "head_start", f"0: the run has one domain (it collects {plan.collects})")
-        alone = config.recipe.method.name == "sac"
-        need(alone, "head_start", f"0: {config.method} learns something from both domains at every update")
+        need(config.recipe.method.is_sac, "head_start", f"0: {config.method} learns something from both domains at every update")
         each = plan.source_steps_per_target_step
         need(plan.head_start % each == 0, "head_start", f"a multiple of {each} (source_steps_per_target_step)")
     if plan.collects == "both":
