@@ -63,13 +63,6 @@ RECIPES: dict[str, Recipe] = {name: Recipe(method, method.summary) for name, met
         {**TARGET_ONLY, "random_steps": 0},
         first="sac-src",
     ),
-    # Zhou et al. 2025, "Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline Data" (WSRL).
-    "wsrl": Recipe(
-        SAC,
-        "sac-tune with 5,000 target steps of that policy before the first update, and five updates per target step",
-        {**TARGET_ONLY, "random_steps": 0, "learning_starts": 5000, "updates_per_target_step": 5},
-        first="sac-src",
-    ),
     # Its source critics have an agent of their own.
     "q-avatar": Recipe(Q_AVATAR, Q_AVATAR.summary, fixed={"learns_from": "target"}),
     "sac+bc": Recipe(PAR, "PAR on a dataset with penalty 0: SAC and behaviour cloning", {"penalty": 0.0}, offline=True),

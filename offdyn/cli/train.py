@@ -27,6 +27,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--backbone", metavar="B", help="classic, simba or ensemble: what the method stands on")
     train.add_argument("--domain-input", metavar="D", help="actor and critics see the domain: none, flag, embedding")
     train.add_argument("--target-steps", metavar="N", help="default 100000")
+    train.add_argument("--head-start", metavar="N", help="source steps before the first target step")
     train.add_argument("--source-steps-per-target-step", metavar="F", help="default 10 (classic)")
     train.add_argument("--updates-per-target-step", metavar="U", help="default: one per source step (classic)")
     train.add_argument("--source-steps", metavar="N", help="the length in source steps, in place of --target-steps")
@@ -83,6 +84,7 @@ def train(asked: argparse.Namespace) -> int:
         "backbone",
         "domain_input",
         "target_steps",
+        "head_start",
         "source_steps_per_target_step",
         "updates_per_target_step",
         "source_steps",

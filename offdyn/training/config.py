@@ -122,7 +122,7 @@ def build(
 ) -> tuple[RunConfig, list[str]]:
     """A checked run and what its user should be told; without a preset, the method's first.
 
-    The user's value wins over a recipe's, that over those of a backbone that the user names, these over a preset's.
+    The user's value wins over a recipe's, that over those of another backbone than the preset's, these over a preset's.
     """
     the_task = pairs.find(task)
     the_recipe = recipe(method)
@@ -143,8 +143,10 @@ def build(
     if the_recipe.offline and not chosen.get("source_data"):
         raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
     values, guessed = _preset_values(presets[preset], pairs.modern_name(the_task), chosen)
-    stands_on = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone))).settings
-    values = {**values, **stands_on} if "backbone" in chosen else {**stands_on, **values}
+    its_own = values.get("backbone", Sac.backbone)
+    named = chosen.get("backbone", its_own)
+    stands_on = backbone(named).settings
+    values = {**stands_on, **values} if named == its_own else {**values, **stands_on}
     if guessed:
         notices.append(f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(guessed)}")
     notices += _notices_of_own(the_task, the_recipe)
