@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,9 +22,9 @@ from .training.small import SHORT, find_runs
 def trained(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> tuple[Path, str, str]:
     """(folder, stdout, stderr) of a training whose output is no terminal."""
     out = tmp_path_factory.mktemp("cli") / "out"
-    command = [sys.executable, "-m", "offdyn", "train", "--task", "hopper-big-head", "--penalty", "0", "1", "--out"]
+    command = [sys.executable, "-m", "offdyn", "train", "--task", "hopper-big-head", "--method", "par", "--out"]
     done = subprocess.run(
-        [*command, str(out), *SHORT.split()],
+        [*command, str(out), "--penalty", "0", "1", *SHORT.split()],
         capture_output=True,
         text=True,
         check=False,
@@ -62,25 +63,25 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("train --task Pendulum-v1", "'Pendulum-v1' is an environment, not a task; name a source and a target"),
         ("check Pendulum-v1", "Pendulum-v1 is an environment, no dataset and no task; a pair is looked at by"),
         ("train --task missing.yaml", "missing.yaml: there is no such file"),
-        ("train --task hopper-big-head --method parr", "no method 'parr'; did you mean 'par'"),
-        ("train --task hopper-big-head --preset papier", "no preset of method 'par' 'papier'; did you mean 'paper'"),
-        ("train --task hopper-big-head --set penalti=1", "did you mean 'penalty'"),
-        ("train --task hopper-big-head --set penalty", "--set penalty: expected NAME=VALUE"),
-        ("train --task hopper-big-head --set batch_size=many", "batch_size: expected a whole number, got 'many'"),
-        ("train --task hopper-big-head --penalty x", "penalty: expected a number, got 'x'"),
-        ("train --task hopper-big-head --penalty -1", "penalty: expected 0 or more, got -1.0"),
-        ("train --task hopper-big-head --penalty inf", "penalty: expected a number, got 'inf'"),
+        ("train --task hopper-big-head --method par --method parr", "no method 'parr'; did you mean 'par'"),
+        ("train --task hopper-big-head --method par --preset papier", "no preset of method 'par' 'papier'; did you mean 'paper'"),
+        ("train --task hopper-big-head --method par --set penalti=1", "did you mean 'penalty'"),
+        ("train --task hopper-big-head --method par --set penalty", "--set penalty: expected NAME=VALUE"),
+        ("train --task hopper-big-head --method par --set batch_size=many", "batch_size: expected a whole number, got 'many'"),
+        ("train --task hopper-big-head --method par --penalty x", "penalty: expected a number, got 'x'"),
+        ("train --task hopper-big-head --method par --penalty -1", "penalty: expected 0 or more, got -1.0"),
+        ("train --task hopper-big-head --method par --penalty inf", "penalty: expected a number, got 'inf'"),
         (
-            "train --task hopper-big-head --source-envs 3",
+            "train --task hopper-big-head --method par --source-envs 3",
             "source_envs: expected a divisor of 10 (source_steps_per_target_step), or more than that, got 3",
         ),
         (
-            "train --task hopper-big-head --source-steps 1005",
+            "train --task hopper-big-head --method par --source-steps 1005",
             "a multiple of 10 (source_steps_per_target_step), say 1000",
         ),
-        ("train --task hopper-big-head --seeds -1", "--seeds: expected a whole number from 0"),
-        ("train --task hopper-big-head --seeds 0 0", "is asked for twice"),
-        ("train --task hopper-big-head --threads 0", "--threads: expected a whole number from 1 to 4096, got '0'"),
+        ("train --task hopper-big-head --method par --seeds -1", "--seeds: expected a whole number from 0"),
+        ("train --task hopper-big-head --method par --seeds 0 0", "is asked for twice"),
+        ("train --task hopper-big-head --method par --threads 0", "--threads: expected a whole number from 1 to 4096, got '0'"),
         ("train --task hopper", "hopper"),
         ("train --config missing.yaml", "missing.yaml: cannot be read (No such file or directory)"),
         ("resume nowhere", "nowhere: nothing to resume there"),
@@ -112,10 +113,10 @@ def test_a_mistake_gets_one_sentence(
         ("task: hopper-big-head\nseeds: 1.5", "seed 1.5: expected a whole number"),
         ("task: hopper-big-head\nmethod: 3", "expected the name of a method or preset, got 3"),
         ("task: hopper-big-head\npreset: [paper]", "expected the name of a method or preset"),
-        ("task: hopper-big-head\npenalty: {a: 1}", "penalty: expected a number"),
-        ("task: hopper-big-head\npenalty: []", "penalty: expected a number or several, got none"),
+        ("task: hopper-big-head\nmethod: par\npenalty: {a: 1}", "penalty: expected a number"),
+        ("task: hopper-big-head\nmethod: par\npenalty: []", "penalty: expected a number or several, got none"),
         ("task: hopper-big-head\nkeep_replay: perhaps", "keep_replay: expected true or false, got 'perhaps'"),
-        ("task: hopper-big-head\ntasks: 1", "no setting of method 'par' 'tasks'"),
+        ("task: hopper-big-head\ntasks: 1", "no setting of method 'head-start' 'tasks'"),
         ("task: hopper-big-head\nactor_widths: [a]", "actor_widths: expected whole numbers"),
         ("task: hopper-big-head\nsource_envs: [1]", "source_envs: expected a whole number"),
     ],
@@ -145,7 +146,7 @@ def test_a_run_that_exists_gets_one_sentence(
     trained: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = trained[0]
-    said = told(f"train --task hopper-big-head --penalty 0 --out {out} {SHORT}", capsys)
+    said = told(f"train --task hopper-big-head --method par --penalty 0 --out {out} {SHORT}", capsys)
     assert f"exists already: continue it with `offdyn resume {out}`, choose another --out, or delete it" in said
 
 
@@ -181,7 +182,20 @@ def test_a_finished_training_has_nothing_to_resume(
     trained: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["resume", str(trained[0])]) == 0
-    assert "every run is finished already" in capsys.readouterr().out
+    assert "every run has ended already\n" in capsys.readouterr().out
+
+
+def test_resuming_what_has_ended_says_which_runs_failed(
+    trained: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = shutil.copytree(trained[0], tmp_path / "out")
+    record = next(out.glob("*seed-0")) / "provenance.json"
+    failure = {"state": "failed", "failure": {"quantity": "critic loss", "step": 7}}
+    record.write_text(json.dumps(json.loads(record.read_text()) | failure))
+    assert main(["resume", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert "every run has ended already, 1 of 2 failed" in said
+    assert "FAILED: critic loss not finite at step 7" in said
 
 
 def test_a_trained_policy_is_evaluated_in_fresh_episodes_of_both_domains(
@@ -269,12 +283,12 @@ def test_a_dry_run_says_what_would_be_trained_and_writes_nothing(
 def test_a_dry_run_refuses_what_a_training_would_refuse(
     trained: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = f"train --task hopper-big-head --penalty 0 --out {trained[0]} {SHORT} --dry-run"
+    asked = f"train --task hopper-big-head --method par --penalty 0 --out {trained[0]} {SHORT} --dry-run"
     assert "exists already" in told(asked, capsys)
 
 
 def test_tasks_of_one_robot_share_a_cohort_and_other_robots_do_not() -> None:
-    runs, _ = plan(["hopper-big-head", "walker-no-right-thigh", "hopper-broken-joints"], seeds=[0, 1], penalty=[0, 1])
+    runs, _ = plan(["hopper-big-head", "walker-no-right-thigh", "hopper-broken-joints"], "par", seeds=[0, 1], penalty=[0, 1])
     cohorts = group(runs)
     assert [len(cohort) for cohort in cohorts] == [8, 4]
     assert {run.task.robot.name for run in cohorts[0]} == {"hopper"}

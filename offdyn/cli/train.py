@@ -144,13 +144,17 @@ def _say_what_would_be_trained(
 
 def resume(asked: argparse.Namespace) -> int:
     from ..training import trainer as training
+    from ..training.run_folder import RunFolder
 
     folders = _until_done_or_stopped(asked, asked.out, [], partial(training.resume, drop_damaged=asked.drop_damaged))
     if folders is None:
         return STOPPED
-    if not folders:
-        print(f"{asked.out}: every run is finished already")
-    return _print_results(folders)
+    if folders:
+        return _print_results(folders)
+    ended = [RunFolder.open(path.parent) for path in sorted(asked.out.glob("*/config.yaml"))]
+    failed = [folder for folder in ended if folder.state == "failed"]
+    print(f"{asked.out}: every run has ended already" + f", {len(failed)} of {len(ended)} failed" * bool(failed))
+    return _print_results(failed)
 
 
 def _until_done_or_stopped(

@@ -20,7 +20,7 @@ from .._util.files import parse_yaml
 from .._util.types import Spec
 from ..algos.backbones import backbone
 from ..algos.method import Preset
-from ..algos.registry import DEFAULT, Recipe, recipe
+from ..algos.registry import DEFAULT, METHODS, Recipe, recipe
 from ..algos.sac import Sac, actor_network, critic_network
 from ..envs import batched, padding, pairs
 from . import base_policy
@@ -135,6 +135,9 @@ def build(
     chosen, notices = _todays(settings or {}, types_by_name)
     for name, value in chosen.items():
         if name not in types_by_name and name not in OLDER:
+            having = [other.name for other in METHODS.values() if name in {f.name for f in dataclasses.fields(other.hyper)}]
+            if having:
+                raise OffdynError(f"method '{method}' has no setting {name}: it is one of {', '.join(having)}")
             raise unknown(f"setting of method '{method}'", name, types_by_name)
         chosen[name] = coerce(name, types_by_name.get(name, int), value)
     for name in ("base_policy", "source_data", "start_from", "target_log"):
