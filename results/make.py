@@ -1,6 +1,6 @@
 """Makes every table, figure and number of our results from the tables beside this file.
 
-    python results/make.py                              # docs/results.md, docs/paper.md, README.md, figures/, summary.json
+    python results/make.py                              # docs/results.md and paper.md, README.md, figures/, summary.json
     python results/make.py --check                      # writes nothing; fails if one of these is out of date
     python results/make.py --add RUNS --study NAME      # first takes runs in: a folder of run folders, or a .tgz of one
 
@@ -58,7 +58,7 @@ PENALTY_TASKS = ("halfcheetah-no-thighs", "hopper-broken-joints", "walker-broken
 SHAPES = ("halfcheetah-no-thighs", "hopper-big-head", "walker-no-right-thigh", "ant-short-feet")
 HALF = (40_000, 50_000)  # target steps: a score "at 50,000" is the mean of the evaluations between these
 SUSPECT = SHAPES[:3]  # which the paper's evaluations may have played on the stock body; the ant's copy kept its own
-VERDICTS = HOLDS, FAILS, CANNOT = "holds", "does not hold", "cannot be decided"
+HOLDS, FAILS, CANNOT = "holds", "does not hold", "cannot be decided"
 STILL = 1000.0  # what walker, hopper and ant are paid for standing still
 
 
@@ -465,9 +465,11 @@ def claims() -> list[dict[str, Any]]:
 def claims_table() -> str:
     lines = ["| paper | claim | command | ours | verdict |", "| --- | --- | --- | --- | --- |"]
     for claim in claims():
-        verdict = f"**{claim['verdict']}**: {claim['because']}" if claim.get("because") else f"**{claim['verdict']}**"
+        verdict = f"**{claim['verdict']}**: {claim.get('because', 'no run yet')}"
         letters = f" ({', '.join(claim['deviations'])})" if "deviations" in claim else ""
-        lines.append(f"| {claim['where']} | {claim['claim']} | `{claim['command']}` | {ours(claim)}{letters} | {verdict} |")
+        lines.append(
+            f"| {claim['where']} | {claim['claim']} | `{claim['command']}` | {ours(claim)}{letters} | {verdict} |"
+        )
     return "\n".join(lines)
 
 
@@ -476,20 +478,19 @@ def ours(claim: dict[str, Any]) -> str:
     asked = claim.get("ours")
     if isinstance(asked, str):
         return OTHER_FIGURES.get(asked, lambda: asked)()
-    if asked is None and claim["command"].startswith("offdyn study run"):
-        study, _, only = claim["command"].removeprefix("offdyn study run ").partition(" --only ")
-        return in_words(*counted(study, only))
     if asked is None:
-        return in_words(claim["wanted"], 0, 0)
+        study, _, only = claim["command"].removeprefix("offdyn study run ").partition(" --only ")
+        wanted, ran, near = (claim["wanted"], 0, 0) if "wanted" in claim else counted(study, only)
+        return f"{ran} of {wanted} runs" + f", {near} of another preset" * bool(near)
     asked = dict(asked)
     of = asked.pop("of", None)
     presets = ("",) if asked.get("falls") == "darc" else ("paper", "released")
     found = {preset: figure(preset, **asked) for preset in presets}
     if claim["verdict"] not in (CANNOT, decided([estimate for estimate, _ in found.values()], of)):
         raise Refused(f"tables/claims.yaml, {claim['where']}, {claim['claim']}: its verdict says more than the runs")
-    told = ", ".join(f"`{p}` " * bool(p) + f"{e.value:.0f}{between(e.interval)}" for p, (e, _) in found.items())
+    told = ", ".join(f"{estimate.value:.0f}{between(estimate.interval)}" for estimate, _ in found.values())
     unit = "points" if asked.get("points") else f"of {len(asked.get('on', tasks()))}"
-    return f"{told} {unit}; n = {', '.join(str(n) for _, n in found.values())}"
+    return f"{told} {unit}; n={', '.join(str(n) for _, n in found.values())}"
 
 
 def decided(found: Sequence[Any], of: int | None) -> str:
@@ -501,14 +502,15 @@ def decided(found: Sequence[Any], of: int | None) -> str:
 
 def figure(
     preset: str, rivals: Sequence[str] = (), on: Sequence[str] = (), points: bool = False, half: bool = False,
-    stock: bool = False, falls: str = "",
+    stock: bool = False, falls: str = "", study: str = "",
 ) -> tuple[Any, int]:  # fmt: skip
     """On how many tasks PAR's mean is above every rival's, or by how many points; and PAR's number of runs.
 
     `half`: PAR at half its target steps. `stock`: PAR's suspect shapes on the stock body, over the last fifth. `falls`:
-    instead, on how many tasks a method's penalty begins (DARC's after its warm-up) above its last fifth.
+    instead, on how many tasks a method's penalty begins (DARC's after its warm-up) above its last fifth. `study`: runs
+    that are not compared, of a study for each preset.
     """
-    sides = [dict(scores_of(name, preset, half and name == "par")) for name in ("par", *rivals)]
+    sides = [dict(scores_of(name, preset, half and name == "par", study)) for name in ("par", *rivals)]
     if stock:
         sides = [late(name, preset if name == "par" else "paper", "target_return") for name in ("par", *rivals)]
         sides[0] |= {task: late("par", preset, "source_return")[task] for task in SUSPECT}
@@ -525,15 +527,23 @@ def figure(
     return estimate(scores, statistic), sum(len(sides[0][task]) for task in on)
 
 
-def scores_of(name: str, preset: str, half: bool = False) -> dict[str, list[float]]:
+def scores_of(name: str, preset: str, half: bool = False, study: str = "") -> dict[str, list[float]]:
     """By task: PAR of that preset, PAR with a setting, or another method's `paper`; all on `classic`."""
-    column = "half" if half else "normalised"
+    if study:
+        found = defaultdict(list)
+        for row in table("finals.csv"):
+            if row["study"] == f"{study}-{preset}" and row["variant"] == name.removeprefix("par"):
+                found[row["task"]].append(float(row["normalised"]))
+        return found
+    scores = compared("yes", column="half" if half else "normalised")
     if "=" in name:
-        return compared("yes", column=column)["par", "classic", preset, name]
-    return compared("yes", column=column)[name, "classic", preset if name == "par" else "paper", ""]
+        return scores["par", "classic", preset, name]
+    return scores[name, "classic", preset if name == "par" else "paper", ""]
 
 
-def late(method: str, preset: str, column: str, when: Callable[[Any, Any], float] = late_mean) -> dict[str, list[float]]:
+def late(
+    method: str, preset: str, column: str, when: Callable[[Any, Any], float] = late_mean
+) -> dict[str, list[float]]:
     """By task, of each run a column of its curve, over its last fifth or at another time."""
     found: dict[str, list[float]] = defaultdict(list)
     for run, curve in curves().items():
@@ -550,7 +560,7 @@ def first_positive(_: np.ndarray, values: np.ndarray) -> float:
 def ranks() -> str:
     found = [float(row["order_par"]) for row in table("tables/true-gap.csv") if row["source_steps"] == "40000"]
     told = estimate(found, mean)
-    return f"rank correlation {told.value:.2f} [{told.interval[0]:.2f}, {told.interval[1]:.2f}]; n = {len(found)}"
+    return f"rank correlation {told.value:.2f} [{told.interval[0]:.2f}, {told.interval[1]:.2f}]; n={len(found)}"
 
 
 def milliseconds() -> str:
@@ -559,10 +569,6 @@ def milliseconds() -> str:
 
 
 OTHER_FIGURES = {"rank": ranks, "milliseconds": milliseconds}
-
-
-def in_words(wanted: int, ran: int, otherwise: int) -> str:
-    return f"{ran} of {wanted} runs" + f", {otherwise} of another preset" * bool(otherwise)
 
 
 @functools.cache
@@ -580,8 +586,10 @@ def counted(study: str, only: str = "") -> tuple[int, int, int]:
         if study == "runtime":  # its runs share a program with none
             alike = [one for one in alike if one[2] == "1"]
         same = [p == run.preset and all(o.get(n, v) == v for n, v in settings.items()) for p, o, _, _ in alike]
-        near = [said <= {*run.chosen} and all(o.get(n) == settings[n] for n in {*run.chosen} & {*settings})
-                for _, o, _, said in alike]
+        near = [
+            said <= {*run.chosen} and all(o.get(n) == settings[n] for n in {*run.chosen} & {*settings})
+            for _, o, _, said in alike
+        ]
         ran, otherwise = ran + any(same), otherwise + (any(near) and not any(same))
     return len(asked), ran, otherwise
 
@@ -601,14 +609,11 @@ def finished() -> dict[tuple[str, ...], list[tuple[str, dict[str, str], str, set
 
 
 def studies_table() -> str:
-    from offdyn.studies.study import load, shipped
+    from offdyn.studies.study import shipped
 
-    lines = ["| study | | wanted | run | another preset |", "| --- | --- | ---: | ---: | ---: |"]
-    for name in shipped():
-        if name != "demo":  # a minute, and run by the tests
-            what = re.split("[:,]", load(name).what)[0]
-            lines.append(f"| `{name}` | {what} | {' | '.join(map(str, counted(name)))} |")
-    return "\n".join(lines)
+    names = [name for name in shipped() if name != "demo"]  # a minute, and run by the tests
+    lines = [f"| `{name}` | {' | '.join(map(str, counted(name)))} |" for name in names]
+    return "\n".join(["| study | wanted | run | of another preset |", "| --- | ---: | ---: | ---: |", *lines])
 
 
 TABLES = {
@@ -712,7 +717,9 @@ def stock_body(plt: Any) -> Any:
     drawn = (("par", "paper", "#0072B2"), ("par", "released", "#D55E00"), ("vgdf", "paper", "#009E73"))
     for panel, task in zip(axes, SHAPES, strict=True):
         for method, preset, colour in drawn:
-            mine = [c for run, c in curves().items() if run[1:6] == (task, method, "classic", preset, "") and _counts(run)]
+            mine = [
+                c for run, c in curves().items() if run[1:6] == (task, method, "classic", preset, "") and _counts(run)
+            ]
             for body, dashes, where in (("target", "-", "shifted body"), ("source", "--", "stock body")):
                 every = [np.interp(grid, run["target_steps"], run[f"{body}_return"]) for run in mine]
                 found = estimate(np.transpose(every), mean, resamples=1000)
