@@ -12,7 +12,7 @@ import numpy as np
 from ._util.errors import OffdynError, unknown
 from .algos.backbones import BACKBONES, Backbone
 from .algos.method import Method
-from .algos.registry import METHODS, RECIPES, Recipe
+from .algos.registry import DEFAULT, METHODS, RECIPES, Recipe
 from .envs import custom, pairs
 from .envs.pairs import Pair
 from .training import base_policy as base_policies
@@ -31,7 +31,7 @@ BaseFunction = Callable[[np.ndarray], Any]  # observations [n, S] to actions [n,
 
 def plan(
     task: Wanted | Sequence[Wanted] | None = None,
-    method: str | Sequence[str] = "par",
+    method: str | Sequence[str] = DEFAULT,
     preset: str | None = None,
     seeds: Iterable[int] = (0,),
     *,
@@ -87,7 +87,7 @@ def _several(values: Any) -> list[Any]:
 
 def train(
     task: Wanted | Sequence[Wanted] | None = None,
-    method: str | Sequence[str] = "par",
+    method: str | Sequence[str] = DEFAULT,
     preset: str | None = None,
     seeds: Iterable[int] = (0,),
     *,

@@ -10,6 +10,7 @@ from .cql_sac import CQL_SAC
 from .darc import DARC, DARC_WEIGHT
 from .duo import DUO
 from .h2o import H2O
+from .head_start import HEAD_START
 from .method import Method, Preset
 from .model_backup import MODEL_BACKUP
 from .par import PAR, PAR_B
@@ -29,7 +30,8 @@ SAC = Method(
 )
 
 
-EVERY = (DUO, SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, Q_AVATAR, MODEL_BACKUP, CQL, CQL_SAC, H2O)
+EVERY = (HEAD_START, DUO, SAC, PAR, PAR_B, DARC, DARC_WEIGHT, VGDF, Q_AVATAR, MODEL_BACKUP, CQL, CQL_SAC, H2O)
+DEFAULT = HEAD_START.name
 METHODS: dict[str, Method] = {method.name: method for method in EVERY}
 
 
@@ -59,13 +61,6 @@ RECIPES: dict[str, Recipe] = {name: Recipe(method, method.summary) for name, met
         SAC,
         "sac-src, once per robot and seed, then sac-tar from its networks",
         {**TARGET_ONLY, "random_steps": 0},
-        first="sac-src",
-    ),
-    # Zhou et al. 2025, "Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline Data" (WSRL).
-    "wsrl": Recipe(
-        SAC,
-        "sac-tune with 5,000 target steps of that policy before the first update, and five updates per target step",
-        {**TARGET_ONLY, "random_steps": 0, "learning_starts": 5000, "updates_per_target_step": 5},
         first="sac-src",
     ),
     # Its source critics have an agent of their own.

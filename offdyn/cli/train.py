@@ -20,13 +20,14 @@ DONE, FAILED, STOPPED = 0, 1, 75
 def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParser) -> None:
     train.add_argument("--task", nargs="+", metavar="T", help="names of `offdyn list`, ROBOT-FAMILY-FACTOR, or YAML")
     add_pair(train)
-    train.add_argument("--method", nargs="+", metavar="M", help="par (default), sac ...: `offdyn list`")
+    train.add_argument("--method", nargs="+", metavar="M", help="head-start (default), par ...: `offdyn list`")
     train.add_argument("--preset", metavar="P", help="of `offdyn list`; default: the method's first")
     train.add_argument("--seeds", nargs="+", type=SEED, metavar="N", help="default 0")
     train.add_argument("--out", type=Path, help="folder for the runs; default runs")
     train.add_argument("--backbone", metavar="B", help="classic, simba or ensemble: what the method stands on")
     train.add_argument("--domain-input", metavar="D", help="actor and critics see the domain: none, flag, embedding")
     train.add_argument("--target-steps", metavar="N", help="default 100000")
+    train.add_argument("--head-start", metavar="N", help="source steps before the first target step")
     train.add_argument("--source-steps-per-target-step", metavar="F", help="default 10 (classic)")
     train.add_argument("--updates-per-target-step", metavar="U", help="default: one per source step (classic)")
     train.add_argument("--source-steps", metavar="N", help="the length in source steps, in place of --target-steps")
@@ -83,6 +84,7 @@ def train(asked: argparse.Namespace) -> int:
         "backbone",
         "domain_input",
         "target_steps",
+        "head_start",
         "source_steps_per_target_step",
         "updates_per_target_step",
         "source_steps",

@@ -62,14 +62,15 @@ class Replay(NamedTuple):
     spec: Spec
     moments: Moments | None  # observations are normalised by these, where given
     domain: float = TARGET
-    while_empty: "Replay | None" = None  # what is sampled instead
+    while_empty: "Replay | None" = None  # what is sampled instead, as if it were of this domain
 
     def sample(self, key: jax.Array, n: int) -> Batch:
         """n transitions, uniform with replacement."""
         own = self.view(self.packed[jax.random.randint(key, (n,), 0, self.size)])
         if self.while_empty is None:
             return own
-        return jax.tree.map(partial(jnp.where, self.size > 0), own, self.while_empty.sample(key, n))
+        other = self.while_empty.sample(key, n)._replace(domain=own.domain)
+        return jax.tree.map(partial(jnp.where, self.size > 0), own, other)
 
     def view(self, packed: jax.Array) -> Batch:
         """Packed transitions as a batch, normalised as sampled ones are."""

@@ -20,7 +20,7 @@ from .._util.files import parse_yaml
 from .._util.types import Spec
 from ..algos.backbones import backbone
 from ..algos.method import Preset
-from ..algos.registry import Recipe, recipe
+from ..algos.registry import DEFAULT, Recipe, recipe
 from ..algos.sac import Sac, actor_network, critic_network
 from ..envs import batched, padding, pairs
 from . import base_policy
@@ -113,7 +113,7 @@ def _short(key: str, value: Any) -> str:
 
 def build(
     task: Any,
-    method: str = "par",
+    method: str = DEFAULT,
     preset: str | None = None,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
@@ -122,7 +122,7 @@ def build(
 ) -> tuple[RunConfig, list[str]]:
     """A checked run and what its user should be told; without a preset, the method's first.
 
-    The user's value wins over a recipe's, that over those of a backbone that the user names, these over a preset's.
+    The user's value wins over a recipe's, that over those of another backbone than the preset's, these over a preset's.
     """
     the_task = pairs.find(task)
     the_recipe = recipe(method)
@@ -143,8 +143,10 @@ def build(
     if the_recipe.offline and not chosen.get("source_data"):
         raise OffdynError(f"method '{method}' learns from a dataset: name one with --source-data NAME or FILE")
     values, guessed = _preset_values(presets[preset], pairs.modern_name(the_task), chosen)
-    stands_on = backbone(chosen.get("backbone", values.get("backbone", Sac.backbone))).settings
-    values = {**values, **stands_on} if "backbone" in chosen else {**stands_on, **values}
+    its_own = values.get("backbone", Sac.backbone)
+    named = chosen.get("backbone", its_own)
+    stands_on = backbone(named).settings
+    values = {**stands_on, **values} if named == its_own else {**values, **stands_on}
     if guessed:
         notices.append(f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(guessed)}")
     notices += _notices_of_own(the_task, the_recipe)
@@ -256,8 +258,7 @@ def check(config: RunConfig) -> None:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
     if plan.head_start:
         need(all(has.values()), "head_start", f"0: the run has one domain (it collects {plan.collects})")
-        alone = config.recipe.method.name == "sac"
-        need(alone, "head_start", f"0: {config.method} learns something from both domains at every update")
+        need(config.recipe.method.is_sac, "head_start", f"0: {config.method} learns something from both domains at every update")
         each = plan.source_steps_per_target_step
         need(plan.head_start % each == 0, "head_start", f"a multiple of {each} (source_steps_per_target_step)")
     if plan.collects == "both":

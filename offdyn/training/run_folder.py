@@ -111,7 +111,8 @@ class RunFolder:
         """What a table needs of a finished run; never its best checkpoint."""
         curve = self.curve()
         # Over target steps; where a run acts elsewhere or nowhere, over what else it counts.
-        steps = np.array([line["target_steps"] or line["source_steps"] or line["updates"] for line in curve])
+        counted = next((name for name in ("target_steps", "source_steps") if curve and curve[-1][name]), "updates")
+        steps = np.array([line[counted] for line in curve])
         means = np.array([line["target_return_mean"] for line in curve])
         told = np.isfinite(means)  # a line without evaluation may have no training episode to tell of
         steps, means = steps[told], means[told]

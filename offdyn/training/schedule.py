@@ -81,13 +81,18 @@ class Schedule:
     def source_acts_at(self, clock: int) -> bool:
         """Whether the sources step in the tick that begins then: more of them than F wait until they are behind."""
         envs = self.source_env_count
-        return bool(envs) and clock // envs > (clock - self.tick) // envs
+        return bool(envs) and clock < self.source_acts_until and clock // envs > (clock - self.tick) // envs
+
+    @property
+    def source_acts_until(self) -> int:
+        """The clock at which the source is left: after a head start, where none of its transitions is used any more."""
+        return self.head_start if self.head_start and self.learns_from == "target" else self.source_steps
 
     @property
     def source_transitions(self) -> int:
         """Of the whole run: every environment of the source makes as many."""
         envs = self.source_env_count
-        return -(-self.source_steps // envs) * envs if envs else 0
+        return -(-self.source_acts_until // envs) * envs if envs else 0
 
     @property
     def has_source(self) -> bool:

@@ -29,13 +29,13 @@ COUNTS = {
     "correction": 6 * 2 * 5,
     "runtime": 5,
 }
-# The same of our own: the demo, and those that choose and test a default; of `search` its first stage's 14 methods.
+# The same of our own: the demo, and those that choose and test a default; of `search` its first stage's 16 methods.
 OURS = {
-    "demo": 4 * 5,
-    "search": 8 * 14 * 2 + 4 * 2,  # sac-src of each robot and seed
+    "demo": 5 * 5,
+    "search": 8 * 16 * 2,
     "confirm": 8 * 3 * 5,
     "second-suite": 8 * 3 * 2,
-    "ablation": 4 * 9 * 3,
+    "ablation": 4 * 10 * 3,
 }
 # Of methods that are not trained with the preset `paper`: in the studies of that name, or in all.
 PRESETS = {("online", "darc"): "source-only", ("online", "darc-weight"): "source-only", ("online", "vgdf"): "released"}
@@ -71,7 +71,7 @@ def test_each_has_the_runs_that_were_counted(name: str) -> None:
 
 
 def test_the_demos_par_and_its_ablation_share_a_program_and_the_baselines_have_its_target_steps() -> None:
-    par, ablation, *baselines = runs("demo", seeds=[0])
+    _, par, ablation, *baselines = runs("demo", seeds=[0])
     assert {name for name, value in par.settings().items() if ablation.settings()[name] != value} == {"penalty"}
     assert par.hyper.penalty == 2
     assert [len(cohort) for cohort in group([par, ablation, *baselines])] == [2, 1, 1]
@@ -87,7 +87,7 @@ def test_what_is_compared_on_one_backbone_has_one_budget_and_as_many_updates(nam
         assert (run.sac.backbone, plan.padded) == ("simba", True)
         if plan.acts_in_target:
             assert plan.target_budget == 100_000
-            assert plan.updates_per_tick / plan.tick == 1  # five a target step, which is five source steps long
+            assert 0.8 <= plan.updates_per_tick * plan.length / plan.tick / 500_000 <= 1
 
 
 def test_a_choice_is_tested_with_seeds_and_on_tasks_that_it_was_not_made_on() -> None:

@@ -67,11 +67,11 @@ def test_a_configuration_with_one_wrong_entry_is_refused_in_words(field: str, va
 
 
 def test_the_two_controls_together_leave_something_of_a_rows_own_deviation_or_nothing() -> None:
-    build("hopper-big-head", settings={"deviation_shuffled": 0.5, "deviation_averaged": 0.5})
+    build("hopper-big-head", "par", settings={"deviation_shuffled": 0.5, "deviation_averaged": 0.5})
     with pytest.raises(
         OffdynError, match="setting deviation_averaged: expected at most 1 together with deviation_shuf"
     ):
-        build("hopper-big-head", settings={"deviation_shuffled": 0.6, "deviation_averaged": 0.6})
+        build("hopper-big-head", "par", settings={"deviation_shuffled": 0.6, "deviation_averaged": 0.6})
 
 
 def test_an_older_run_may_name_a_setting_that_is_gone_where_it_chose_nothing_by_it() -> None:
@@ -93,11 +93,11 @@ def test_the_users_value_wins_over_the_recipes_and_that_over_the_presets() -> No
 
 
 def test_a_task_outside_the_tables_gets_a_penalty_and_a_notice() -> None:
-    config, notices = build("hopper-gravity-0.5")
+    config, notices = build("hopper-gravity-0.5", "par")
     assert config.hyper.penalty == 0.5
     assert notices == ["hopper-gravity-0.5: not in the tables of preset 'reported', using penalty=0.5"]
-    assert build("hopper-gravity-0.5", settings={"penalty": 1})[1] == []
-    assert build("hopper-big-head")[1] == []
+    assert build("hopper-gravity-0.5", "par", settings={"penalty": 1})[1] == []
+    assert build("hopper-big-head", "par")[1] == []
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_task_outside_the_tables_gets_a_penalty_and_a_notice() -> None:
 )
 def test_a_wrong_value_is_refused_with_what_was_expected(name: str, value: Any, expected: str) -> None:
     with pytest.raises(OffdynError) as told:
-        build("hopper-big-head", settings={name: value} | ({"collects": "target"} if value == "source" else {}))
+        build("hopper-big-head", "par", settings={name: value} | ({"collects": "target"} if value == "source" else {}))
     assert str(told.value).startswith(f"setting {name}: expected ")
     assert expected in str(told.value)
 
@@ -148,15 +148,15 @@ def test_a_wrong_seed_is_refused(seed: Any) -> None:
 
 def test_an_unknown_setting_gets_the_nearest_names() -> None:
     with pytest.raises(OffdynError, match="no setting of method 'par' 'penalti'; did you mean 'penalty'"):
-        build("hopper-big-head", settings={"penalti": 1})
+        build("hopper-big-head", "par", settings={"penalti": 1})
     with pytest.raises(OffdynError, match="no setting of method 'sac' 'code_size'"):
         build("hopper-big-head", "sac", settings={"code_size": 1})
 
 
 def test_seeds_tasks_of_one_robot_and_scalars_share_a_cohort_and_others_do_not() -> None:
-    one = [build("hopper-big-head", seed=s, settings={"penalty": p})[0] for s in (0, 1) for p in (0.0, 1.0)]
-    same_robot = build("hopper-broken-joints")[0]
-    other_robot = build("walker-no-right-thigh")[0]
+    one = [build("hopper-big-head", "par", seed=s, settings={"penalty": p})[0] for s in (0, 1) for p in (0.0, 1.0)]
+    same_robot = build("hopper-broken-joints", "par")[0]
+    other_robot = build("walker-no-right-thigh", "par")[0]
     other_method = build("hopper-big-head", "par-b")[0]
     other_static = build("hopper-big-head", "par", "paper")[0]
     grouped = group([*one, other_robot, same_robot, other_method, other_static])

@@ -34,7 +34,7 @@ def test_an_absurd_setting_is_refused_and_nothing_is_left(
     asked: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["train", "--task", "hopper-big-head", *asked.split()]) == 2
+    assert main(["train", "--task", "hopper-big-head", "--method", "par", *asked.split()]) == 2
     told = capsys.readouterr().err
     assert said in told
     assert len(told) < 400
@@ -61,9 +61,9 @@ def test_networks_and_batches_are_counted_before_they_are_made(
     settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda: 4 * 2**30)
-    ordinary = [build("hopper-big-head", seed=seed)[0] for seed in range(5)]
+    ordinary = [build("hopper-big-head", "par", seed=seed)[0] for seed in range(5)]
     hardware.check_memory(ordinary)
     with pytest.raises(
         OffdynError, match=r"networks of 1 runs and their batches need [\d.]+ GiB, this .* lower widths"
     ):
-        hardware.check_memory([build("hopper-big-head", settings=settings)[0]])
+        hardware.check_memory([build("hopper-big-head", "par", settings=settings)[0]])

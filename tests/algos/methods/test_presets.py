@@ -63,10 +63,10 @@ def test_floats_vary_by_lane_and_all_else_is_static():
 
 
 def test_runs_share_a_cohort_exactly_when_their_static_settings_agree():
-    key = build(TASK)[0].cohort_key()  # of the first preset
-    assert build(TASK)[0].preset == "reported"
-    same = [build(TASK, seed=5)[0], build(TASK, settings={"penalty": 9.0, "discount": 0.5})[0]]
-    same.append(build("walker-broken-right-foot")[0])
+    key = build(TASK, "par")[0].cohort_key()  # of the first preset
+    assert build(TASK, "par")[0].preset == "reported"
+    same = [build(TASK, "par", seed=5)[0], build(TASK, "par", settings={"penalty": 9.0, "discount": 0.5})[0]]
+    same.append(build("walker-broken-right-foot", "par")[0])
     assert {run.cohort_key() for run in same} == {key}
-    others = [build("hopper-big-head")[0], build(TASK, "par-b")[0], build(TASK, settings={"encoder_batch": 32})[0]]
+    others = [build("hopper-big-head", "par")[0], build(TASK, "par-b")[0], build(TASK, "par", settings={"encoder_batch": 32})[0]]
     assert len({key, *(run.cohort_key() for run in others)}) == 4

@@ -1,0 +1,23 @@
+"""Head start: SAC learns in the source first, and from then on in the target alone, with the same networks.
+
+The target's first policy is one that masters the source, its critics already know what a state is worth, and observations
+are normalised by what the source has shown. Nothing of the source is needed once the target begins.
+
+From a dataset no policy can be tried out, and SAC believes too much of what it has not seen; there the target begins at
+once, both domains' transitions are learned from, and the networks see which is which.
+"""
+
+from .method import Method, Preset
+
+HEAD_START = Method(
+    "head-start",
+    "SAC on a modern critic, first in the source, then in the target alone",
+    pads=True,
+    program="sac",
+    presets={
+        "simba": Preset(
+            {"backbone": "simba", "head_start": 100_000, "updates_per_target_step": 4, "learns_from": "target"},
+            offline={"head_start": 0, "learns_from": "both", "domain_input": "flag"},
+        )
+    },
+)

@@ -1,0 +1,123 @@
+"""A head start: the source alone, then the target; counted by hand, learned from what there is, resumed, refused."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from offdyn._util.errors import OffdynError
+from offdyn._util.types import SOURCE, TARGET
+from offdyn.algos.registry import DEFAULT
+from offdyn.data.datasets import save
+from offdyn.data.replay import Replay
+from offdyn.data.transition import row_width
+from offdyn.training.cohort import Cohort
+from offdyn.training.config import RunConfig, build
+
+from .resuming import stopped_and_resumed
+from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, rows_of, train
+
+BRIEF: dict[str, Any] = {"eval_episodes": 1, "eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8}
+BRIEF |= {"learning_starts": 4, "random_steps": 2, "log_interval": 40, "checkpoint_interval": 60, **SMALL_NETWORKS}
+BRIEF |= {"target_steps": 20, "head_start": 60, "eval_interval": 40}
+# A tick has five source steps, then one target step, and four updates: those of the head start from step 5 on, the
+# first tick before which there are four source transitions, then from 80 on, before which there are four of the target.
+LEFT = [(0, 0, 0), (40, 0, 28), (60, 4, 44), (60, 12, 76), (60, 20, 108)]
+MIXED = [(0, 0, 0), (40, 0, 28), (80, 4, 44), (120, 12, 76), (160, 20, 108)]
+
+
+def one(seed: int = 0, **settings: Any) -> RunConfig:
+    return build(PUSH, "head-start", seed=seed, settings=BRIEF | settings)[0]
+
+
+def test_it_is_the_default_method_and_its_numbers_are_those_of_its_page() -> None:
+    config = build("hopper-big-head")[0]
+    plan = config.schedule
+    assert config.method == DEFAULT == "head-start"
+    assert (config.sac.backbone, plan.head_start, plan.updates_each, plan.learns_from) == ("simba", 100_000, 4, "target")
+    assert config.sac.batch_size == 256
+
+
+@pytest.mark.parametrize(
+    ("settings", "counted"),
+    [({}, LEFT), ({"learns_from": "both", "domain_input": "flag"}, MIXED), ({"source_envs": 1}, None)],
+    ids=["then the target alone", "then both", "one source step a tick"],
+)
+def test_steps_and_updates_are_those_counted_by_hand_also_after_a_resume(
+    settings: dict[str, Any], counted: list[tuple[int, int, int]] | None, tmp_path: Path
+) -> None:
+    runs = [one(**settings), one(1, **settings)]
+    train(runs, tmp_path / "whole")
+    for config in runs if counted else ():
+        lines = curve(tmp_path / "whole" / config.name)
+        assert [tuple(int(line[name]) for name in ("source_steps", "target_steps", "updates")) for line in lines] == counted
+    stopped_and_resumed(runs, tmp_path / "parts", 25, 70, 125)
+    assert differing(outcome(tmp_path / "whole"), outcome(tmp_path / "parts")) == []
+
+
+def networks(cohort: Cohort) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(cohort.learner.lanes.agent)]
+
+
+def test_until_the_target_has_enough_transitions_the_networks_wait() -> None:
+    cohort = Cohort([one()], 1)
+    seen = {}
+    for _ in range(25):
+        cohort.tick()
+        seen[cohort.clock] = networks(cohort)
+    same = {clock: all(map(np.array_equal, seen[clock], seen[clock + 5])) for clock in range(5, 125, 5)}
+    assert [clock for clock, equal in same.items() if equal] == [60, 65, 70, 75]
+
+
+def test_whole_target_episodes_begin_after_the_head_start() -> None:
+    cohort = Cohort([one(target_mode="episodic")], 1)
+    while cohort.clock < 60:
+        assert not cohort.plays_next
+        cohort.tick()
+    played = 0
+    while cohort.plays_next:
+        cohort.play()
+        played += 1
+    assert cohort.target_rows == played > 1
+    cohort.tick()
+    assert cohort.target_rows == played
+    assert cohort.source_rows == 60
+
+
+def test_an_empty_replay_gives_the_others_transitions_as_its_own() -> None:
+    width = row_width(PUSH.spec)
+    source = Replay(jnp.full((4, width), 1.0), jnp.asarray(4), PUSH.spec, None, SOURCE)
+    for size, row in ((0, 1.0), (3, 2.0)):
+        target = Replay(jnp.full((4, width), 2.0), jnp.asarray(size), PUSH.spec, None, TARGET, source)
+        batch = target.sample(jax.random.key(0), 5)
+        np.testing.assert_array_equal(batch.reward, np.full(5, row))
+        np.testing.assert_array_equal(batch.domain, np.full(5, TARGET))
+
+
+def test_with_a_dataset_the_target_begins_at_once_and_both_are_learned_from(tmp_path: Path) -> None:
+    save(rows_of(PUSH, 200), tmp_path / "rows")
+    settings = {name: value for name, value in BRIEF.items() if name != "head_start"}
+    config = build(PUSH, "head-start", settings=settings | {"source_data": str(tmp_path / "rows")})[0]
+    assert (config.schedule.head_start, config.schedule.learns_from, config.sac.domain_input) == (0, "both", "flag")
+    train([config], tmp_path / "out")
+    last = curve(tmp_path / "out" / config.name)[-1]
+    assert (last["source_steps"], last["target_steps"], last["updates"]) == ("0", "20", "64")
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "said"),
+    [
+        ("par", {"preset": "paper"}, "head_start: expected 0: par learns something"),
+        ("sac-tar", {}, "head_start: expected 0: the run has one domain"),
+        ("head-start", {"head_start": 62}, "head_start: expected a multiple of 5"),
+        ("head-start", {"head_start": -5}, "head_start"),
+    ],
+)
+def test_a_head_start_that_makes_no_sense_is_refused(method: str, settings: dict[str, Any], said: str) -> None:
+    settings = BRIEF | settings
+    preset = settings.pop("preset", None)
+    with pytest.raises(OffdynError, match=said):
+        build(PUSH, method, preset, settings=settings)
