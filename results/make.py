@@ -1,6 +1,6 @@
 """Makes every table, figure and number of our results from the tables beside this file.
 
-    python results/make.py                              # docs/results.md, README.md, figures/, summary.json
+    python results/make.py                              # the tables in PAGES, figures/, summary.json
     python results/make.py --check                      # writes nothing; fails if one of these is out of date
     python results/make.py --add RUNS --study NAME      # first takes runs in: a folder of run folders, or a .tgz of one
 
@@ -20,7 +20,7 @@ import sys
 import tarfile
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,9 @@ from offdyn.report.bootstrap import estimate
 from offdyn.report.statistics import iqm, late_mean, mean
 
 HERE = Path(__file__).parent.resolve()
-PAGES = ("docs/results.md", "README.md")  # below the repository
+PAGES = ("docs/results.md", "docs/paper.md", "README.md")  # below the repository
 MARKED = re.compile(r"(<!-- from the runs: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-FIGURES = ("learning-curves", "finals", "iqm", "small-world", "sim-to-sim")
+FIGURES = ("learning-curves", "finals", "iqm", "stock-body", "small-world", "sim-to-sim")
 
 KEY = ("study", "task", "method", "backbone", "preset", "variant", "seed")
 CURVE = {  # our column: curve.csv's
@@ -57,7 +57,8 @@ USUAL = {"target_steps": 100_000, "source_steps_per_target_step": 10, "domain_in
 PENALTY_TASKS = ("halfcheetah-no-thighs", "hopper-broken-joints", "walker-broken-right-foot", "ant-broken-hips")
 SHAPES = ("halfcheetah-no-thighs", "hopper-big-head", "walker-no-right-thigh", "ant-short-feet")
 HALF = (40_000, 50_000)  # target steps: a score "at 50,000" is the mean of the evaluations between these
-BODIES = ("target", "source")
+SUSPECT = SHAPES[:3]  # which the paper's evaluations may have played on the stock body; the ant's copy kept its own
+HOLDS, FAILS, CANNOT = "holds", "does not hold", "cannot be decided"
 STILL = 1000.0  # what walker, hopper and ant are paid for standing still
 
 
@@ -449,26 +450,177 @@ def penalty_table() -> str:
     return "\n".join(lines)
 
 
-def stock_table() -> str:
-    """Shifted / stock body: the same runs read on both, over the last fifth of training."""
-    runs = {g: s for g, s in compared("yes", column="final_mean").items() if set(s) >= set(tasks())}
-    order = sorted((group for group in runs if label(group) in ("par paper", "par released", "vgdf")), key=label)
-    lines = [f"| task | {' | '.join(map(label, order))} |", f"| --- |{' ---: |' * len(order)}"]
-    for task in SHAPES:
-        cells = []
-        for group in order:
-            mine = [curve for run, curve in curves().items() if run[2:6] == group and run[1] == task and _counts(run)]
-            ends = [np.mean([late_mean(c["target_steps"], c[f"{body}_return"]) for c in mine]) for body in BODIES]
-            cells.append(" / ".join(f"{end:.0f}" for end in ends))
-        lines.append(f"| {task} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def _counts(run: tuple[str, ...]) -> bool:
     return any(row["study"] == run[0] and row["compared"] == "yes" for row in table("studies.csv"))
 
 
-TABLES = {"methods": methods_table, "finals": finals_table, "penalty": penalty_table, "stock": stock_table}
+# --- the paper: tables/claims.yaml, and what was run of the shipped studies ---
+
+
+def claims() -> list[dict[str, Any]]:
+    import yaml
+
+    return list(yaml.safe_load((HERE / "tables/claims.yaml").read_text()))
+
+
+def claims_table() -> str:
+    lines = ["| paper | claim | command | ours | verdict |", "| --- | --- | --- | --- | --- |"]
+    for claim in claims():
+        verdict = f"**{claim['verdict']}**: {claim.get('because', 'no run yet')}"
+        letters = f" ({', '.join(claim['deviations'])})" if "deviations" in claim else ""
+        lines.append(
+            f"| {claim['where']} | {claim['claim']} | `{claim['command']}` | {ours(claim)}{letters} | {verdict} |"
+        )
+    return "\n".join(lines)
+
+
+def ours(claim: dict[str, Any]) -> str:
+    """Our figure, which the verdict must not go beyond."""
+    asked = claim.get("ours")
+    if isinstance(asked, str):
+        return OTHER_FIGURES[asked]() if asked in OTHER_FIGURES else asked
+    if asked is None:
+        study, _, only = claim["command"].removeprefix("offdyn study run ").partition(" --only ")
+        wanted, ran, near = (claim["wanted"], 0, 0) if "wanted" in claim else counted(study, only)
+        return f"{ran} of {wanted} runs" + f", {near} of another preset" * bool(near)
+    asked = dict(asked)
+    of = asked.pop("of", None)
+    presets = ("",) if asked.get("falls") == "darc" else ("paper", "released")
+    found = {preset: figure(preset, **asked) for preset in presets}
+    if claim["verdict"] not in (CANNOT, decided([estimate for estimate, _ in found.values()], of)):
+        raise Refused(f"tables/claims.yaml, {claim['where']}, {claim['claim']}: its verdict says more than the runs")
+    told = ", ".join(f"{estimate.value:.0f}{between(estimate.interval)}" for estimate, _ in found.values())
+    unit = "points" if asked.get("points") else f"of {len(asked.get('on', tasks()))}"
+    return f"{told} {unit}; n={', '.join(str(n) for _, n in found.values())}"
+
+
+def decided(found: Sequence[Any], of: int | None) -> str:
+    """Whether something is so `of` times, or by more than nothing: if both ends of every interval say the same."""
+    if all(one.interval.low >= of if of else one.interval.low > 0 for one in found):
+        return HOLDS
+    return FAILS if all(one.interval.high < (of or 0) for one in found) else CANNOT
+
+
+def figure(
+    preset: str, rivals: Sequence[str] = (), on: Sequence[str] = (), points: bool = False, half: bool = False,
+    stock: bool = False, falls: str = "", study: str = "",
+) -> tuple[Any, int]:  # fmt: skip
+    """On how many tasks PAR's mean is above every rival's, or by how many points; and PAR's number of runs.
+
+    `half`: PAR at half its target steps. `stock`: PAR's suspect shapes on the stock body, over the last fifth. `falls`:
+    instead, on how many tasks a method's penalty begins (DARC's after its warm-up) above its last fifth. `study`: runs
+    that are not compared, of a study for each preset.
+    """
+    sides = [dict(scores_of(name, preset, half and name == "par", study)) for name in ("par", *rivals)]
+    if stock:
+        sides = [late(name, preset if name == "par" else "paper", "target_return") for name in ("par", *rivals)]
+        sides[0] |= {task: late("par", preset, "source_return")[task] for task in SUSPECT}
+    if falls:
+        sides = [late(falls, preset or "paper", "reward_penalty", when) for when in (first_positive, late_mean)]
+    on = on or sorted(set(sides[-1]) & set(tasks()))
+
+    def statistic(drawn: dict[str, np.ndarray]) -> Any:
+        means = np.array([[drawn[f"{n} {task}"].mean(-1) for task in on] for n in range(len(sides))])
+        gaps = means[0] - means[1:].max(0)
+        return gaps.mean(0) if points else (gaps > 0).sum(0)
+
+    scores = {f"{n} {task}": side[task] for n, side in enumerate(sides) for task in on}
+    return estimate(scores, statistic), sum(len(sides[0][task]) for task in on)
+
+
+def scores_of(name: str, preset: str, half: bool = False, study: str = "") -> dict[str, list[float]]:
+    """By task: PAR of that preset, PAR with a setting, or another method's `paper`; all on `classic`."""
+    if study:
+        found = defaultdict(list)
+        for row in table("finals.csv"):
+            if row["study"] == f"{study}-{preset}" and row["variant"] == name.removeprefix("par"):
+                found[row["task"]].append(float(row["normalised"]))
+        return found
+    scores = compared("yes", column="half" if half else "normalised")
+    if "=" in name:
+        return scores["par", "classic", preset, name]
+    return scores[name, "classic", preset if name == "par" else "paper", ""]
+
+
+def late(
+    method: str, preset: str, column: str, when: Callable[[Any, Any], float] = late_mean
+) -> dict[str, list[float]]:
+    """By task, of each run a column of its curve, over its last fifth or at another time."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for run, curve in curves().items():
+        if run[2:6] == (method, "classic", preset, "") and _counts(run):
+            seen = np.isfinite(curve[column])
+            found[run[1]].append(when(curve["target_steps"][seen], curve[column][seen]))
+    return found
+
+
+def first_positive(_: np.ndarray, values: np.ndarray) -> float:
+    return float(values[values > 0][0])
+
+
+def ranks() -> str:
+    found = [float(row["order_par"]) for row in table("tables/true-gap.csv") if row["source_steps"] == "40000"]
+    told = estimate(found, mean)
+    return f"rank correlation {told.value:.2f} [{told.interval[0]:.2f}, {told.interval[1]:.2f}]; n={len(found)}"
+
+
+def milliseconds() -> str:
+    of = {row["method"]: row["value"] for row in table("tables/speed.csv") if row["what"] == "one update"}
+    return f"{', '.join(f'{float(of[name]):.1f}' for name in ('par', 'darc', 'vgdf'))} ms an update, two CPU cores"
+
+
+OTHER_FIGURES = {"rank": ranks, "milliseconds": milliseconds}
+
+
+@functools.cache
+def counted(study: str, only: str = "") -> tuple[int, int, int]:
+    """Runs that a shipped study's first stage wants; finished ones; and those with another preset, else alike."""
+    from offdyn.studies import stages
+    from offdyn.studies.run import Wanted
+    from offdyn.studies.study import load
+
+    first, *_ = next(stages.of(load(study).part(only.split()), Wanted(), Path()))
+    asked, ran, otherwise = first.runs()[0], 0, 0
+    for run in asked:
+        settings = {name: text(value) for name, value in run.settings().items() if name not in UNSEEN}
+        alike = finished()[run.task.name, run.method, run.sac.backbone, str(run.seed)]
+        if study == "runtime":  # its runs share a program with none
+            alike = [one for one in alike if one[2] == "1"]
+        same = [p == run.preset and all(o.get(n, v) == v for n, v in settings.items()) for p, o, _, _ in alike]
+        near = [
+            said <= {*run.chosen} and all(o.get(n) == settings[n] for n in {*run.chosen} & {*settings})
+            for _, o, _, said in alike
+        ]
+        ran, otherwise = ran + any(same), otherwise + (any(near) and not any(same))
+    return len(asked), ran, otherwise
+
+
+@functools.cache
+def finished() -> dict[tuple[str, ...], list[tuple[str, dict[str, str], str, set[str]]]]:
+    """By task, method, backbone and seed: preset, settings, how many shared the program, and what was chosen."""
+    bases, found = json.loads((HERE / "settings.json").read_text()), defaultdict(list)
+    for row in table("finals.csv"):
+        if row["state"] == "finished":
+            base = bases.get(f"{row['method']} {row['backbone']} {row['preset']}", {})
+            settings = base | dict(word.split("=", 1) for word in row["settings"].split())
+            names = {word.partition("=")[0] for word in row["variant"].split()}
+            known = row["task"], row["method"], row["backbone"], row["seed"]
+            found[known].append((row["preset"], settings, row["runs_in_program"], names))
+    return found
+
+
+def studies_table() -> str:
+    from offdyn.studies.study import shipped
+
+    names = [name for name in shipped() if name != "demo"]  # a minute, and run by the tests
+    lines = [f"| `{name}` | {' | '.join(map(str, counted(name)))} |" for name in names]
+    return "\n".join(["| study | wanted | run | of another preset |", "| --- | ---: | ---: | ---: |", *lines])
+
+
+TABLES = {
+    "methods": methods_table, "finals": finals_table, "penalty": penalty_table, "claims": claims_table,
+    "studies": studies_table,
+}  # fmt: skip
 
 
 def filled(page: str) -> str:
@@ -491,7 +643,7 @@ def draw(name: str) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    made = {"learning-curves": learning_curves, "finals": every_final, "iqm": by_method}
+    made = {"learning-curves": learning_curves, "finals": every_final, "iqm": by_method, "stock-body": stock_body}
     figure = made[name](plt) if name in made else small_curves(plt, name)
     figure.savefig(HERE / "figures" / f"{name}.png", dpi=80, metadata={"Description": digest()})
     plt.close(figure)
@@ -556,6 +708,29 @@ def by_method(plt: Any) -> Any:
     axes.set_xlabel("IQM of eight tasks, 95 % interval\ncircles: 100,000 target steps, diamonds: 50,000", fontsize=9)
     axes.set_xlim(left=0)
     axes.grid(axis="x", alpha=0.3)
+    return figure
+
+
+def stock_body(plt: Any) -> Any:
+    """The same runs played on the shifted and on the stock body; bands: 95 % intervals of the mean."""
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.8), layout="constrained")
+    grid = np.arange(0, 100_001, 2500)
+    drawn = (("par", "paper", "#0072B2"), ("par", "released", "#D55E00"), ("vgdf", "paper", "#009E73"))
+    for panel, task in zip(axes, SHAPES, strict=True):
+        for method, preset, colour in drawn:
+            mine = [
+                c for run, c in curves().items() if run[1:6] == (task, method, "classic", preset, "") and _counts(run)
+            ]
+            for body, dashes, where in (("target", "-", "shifted body"), ("source", "--", "stock body")):
+                every = [np.interp(grid, run["target_steps"], run[f"{body}_return"]) for run in mine]
+                found = estimate(np.transpose(every), mean, resamples=1000)
+                name = f"{method} {preset}, {where}, n = {len(mine)}"
+                panel.plot(grid / 1000, found.value, dashes, color=colour, linewidth=1.6, label=name)
+                panel.fill_between(grid / 1000, *found.interval, color=colour, alpha=0.12, linewidth=0)
+        panel.set_title(task, fontsize=10)
+        panel.set_xlabel("target steps, thousands")
+    axes[0].set_ylabel("return")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import re
 import shutil
 import tarfile
 from collections import Counter
@@ -147,3 +148,63 @@ def test_settings_of_older_and_newer_runs_have_one_spelling(make: Any) -> None:
 def test_a_place_in_a_page_that_nothing_writes_is_a_mistake(make: Any) -> None:
     with pytest.raises(make.Refused, match="no table 'nothing'"):
         make.filled("<!-- from the runs: nothing -->\n<!-- end -->")
+
+
+def test_every_table_and_figure_of_the_paper_has_a_verdict(make: Any) -> None:
+    claims = make.claims()
+    said = " ".join(claim["where"] for claim in claims)
+    parts = ["figure 1", "figure 2", "figure 3a", "3b", *(f"figure {n}" for n in (4, 5, 6, 7)), "figure 8a", "8b"]
+    parts += ["figure 9", "figure 10", "figure 11", "table 1", "table 2", "table 3", "table 4"]
+    assert [part for part in parts if not re.search(rf"{part}\b", said)] == []
+    assert {claim["verdict"] for claim in claims} <= {"holds", "does not hold", "cannot be decided"}
+    known = {"where", "claim", "command", "ours", "wanted", "deviations", "verdict", "because"}
+    assert [claim for claim in claims if not set(claim) <= known] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "of", "more"),
+    [("SAC-tar on all 8", 8, "holds"), ("is best on 6", 6, "holds"), ("SAC-tune on 7", 1, "does not hold")],
+)
+def test_a_verdict_that_goes_beyond_the_interval_is_refused(make: Any, said: str, of: int, more: str) -> None:
+    (claim,) = [claim for claim in make.claims() if said in claim["claim"]]
+    make.ours(claim)
+    with pytest.raises(make.Refused, match="more than the runs"):
+        make.ours(claim | {"verdict": more, "ours": claim["ours"] | {"of": of}})
+
+
+def test_a_claim_without_a_run_cannot_be_decided(make: Any) -> None:
+    for claim in make.claims():
+        assert "ours" in claim or claim["verdict"] == "cannot be decided", claim
+
+
+def test_a_number_of_tasks_ahead_is_what_the_finals_give(make: Any) -> None:
+    def means(study: str) -> Any:
+        rows = [row for row in make.table("finals.csv") if row["study"] == study]
+        return np.array([np.mean([float(r["normalised"]) for r in rows if r["task"] == t]) for t in make.tasks()])
+
+    found, runs = make.figure("released", ["sac-tune"])
+    assert found.value == (means("par-released") > means("sac-tune")).sum()
+    assert found.interval.low < found.value < found.interval.high
+    assert runs == 64
+    found, _ = make.figure("released", ["sac-tune", "sac-tar"], points=True)
+    best = np.maximum(means("sac-tune"), means("sac-tar"))
+    assert found.value == pytest.approx((means("par-released") - best).mean())
+
+
+def test_a_shipped_study_counts_the_finished_runs_that_it_asks_for(make: Any) -> None:
+    asked_for = [r for r in make.table("finals.csv") if r["study"] in ("sac-tar", "sac-tune", "sac-src")]
+    assert make.counted("online")[:2] == (260, len(asked_for))
+    assert make.counted("par-b") == (40, 0, 20)  # PAR's `paper` for its `reported`, five seeds on four tasks
+    assert make.counted("online", "vgdf") == (40, 0, 24)
+    assert make.counted("runtime")[1] == 0  # those that there are shared their program
+
+
+def test_a_run_of_the_same_preset_with_another_setting_is_not_counted(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [dict(row) for row in make.table("finals.csv") if row["study"] == "sac-tar" and row["backbone"] == "classic"]
+    rows[0]["settings"] += " temperature=0.1"
+    rows[1]["state"] = "cut short"
+    make.finished.cache_clear()
+    monkeypatch.setattr(make, "table", lambda name: rows)
+    assert make.counted("online", "sac-tar")[1] == len(rows) - 2
