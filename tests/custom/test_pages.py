@@ -39,6 +39,7 @@ train_for_real = training.start
 
 def in_small(run: RunConfig) -> RunConfig:
     less = LESS | (EVALUATIONS if run.schedule.eval_episodes else {})
+    less |= {"head_start": min(run.schedule.head_start, 100)}
     parts = {name: getattr(run, name) for name in ("schedule", "sac", "hyper")}
     return dataclasses.replace(
         run,
