@@ -1,5 +1,7 @@
 """A row as the device stores it: all its columns side by side. NumPy only, for processes that know no device."""
 
+from typing import Any
+
 import numpy as np
 
 from .._util.types import Spec
@@ -11,10 +13,8 @@ def row_width(spec: Spec) -> int:
     return 2 * spec.observation_size + spec.action_size + 2
 
 
-def pack(rows: Rows) -> np.ndarray:
-    """[n, width] float32: what the device stores of the rows."""
-    return np.concatenate(
-        (rows.observation, rows.action, rows.reward[:, None], rows.next_observation, rows.terminated[:, None]),
-        axis=1,
-        dtype=np.float32,
-    )
+def pack(rows: Rows, numpy: Any = np) -> Any:
+    """[..., n, width] float32: what the device stores of the rows. With `jax.numpy` it packs them itself."""
+    reward, terminated = rows.reward[..., None], rows.terminated[..., None]
+    columns = (rows.observation, rows.action, reward, rows.next_observation, terminated)
+    return numpy.concatenate(columns, axis=-1, dtype=np.float32)

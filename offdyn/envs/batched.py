@@ -65,6 +65,10 @@ class Batch(Protocol):
     count: int
     interface: Interface
 
+    @property
+    def on_device(self) -> bool:
+        """Whether it has `advance`: `step` in JAX, with nothing brought to the host."""
+
     def reset(self, seed: int) -> np.ndarray:
         """Begin an episode in every environment; [n, S]."""
 
@@ -152,6 +156,8 @@ def fitted(found: Interface, target: Interface) -> Interface:
 class GymBatch:
     """One of Gymnasium's vector environments, in either way of resetting itself."""
 
+    on_device = False
+
     def __init__(self, env: VectorEnv, who: str) -> None:
         self.env, self.count = env, env.num_envs
         self.mode = env.metadata.get("autoreset_mode")
@@ -217,6 +223,8 @@ class GymBatch:
 class RslBatch:
     """The `VecEnv` of rsl_rl, which Isaac Lab and mjlab offer, with the last observations in `extras["final_obs"]`."""
 
+    on_device = False
+
     def __init__(self, env: Any) -> None:
         self.env, self.count = env, int(env.num_envs)
         self._like = _group(env.get_observations())
@@ -274,21 +282,33 @@ class OwnBatch:
     def reset(self, seed: int) -> np.ndarray:
         return self._numbers(self.simulator.reset(seed), "observation")
 
+    @property
+    def on_device(self) -> bool:
+        """Where it keeps its arrays on the device on which JAX computes."""
+        if not _in_jax(self._like):
+            return False
+        import jax
+
+        return self._like.devices() == set(jax.local_devices()[:1])
+
     def step(self, actions: np.ndarray) -> Stepped:
-        given = self.simulator.step(in_their_kind(actions.astype(np.float32), self._like))
+        given = self.advance(in_their_kind(actions.astype(np.float32), self._like))
+        shown, reward, terminated, truncated, final = given
+        seen, paid = self._numbers(shown, "observation"), numbers(reward, (self.count,), "reward")
+        ends = flags(terminated, self.count, "terminated"), flags(truncated, self.count, "truncated")
+        return Stepped(seen, paid, *ends, self._numbers(final, "final_observation"))
+
+    def advance(self, actions: Any) -> tuple[Any, ...]:
+        """The same in its own kind of arrays."""
+        given = self.simulator.step(actions)
         if not isinstance(given, tuple) or len(given) != 5:
             raise ValueError(
                 "step gave no tuple of five: expected observation, reward, terminated, truncated, final_observation"
             )
-        shown, reward, terminated, truncated, final = given
-        seen, paid = self._numbers(shown, "observation"), numbers(reward, (self.count,), "reward")
-        terminated, truncated = (
-            flags(of, self.count, name) for of, name in ((terminated, "terminated"), (truncated, "truncated"))
-        )
-        if final is None and (terminated | truncated).any():
+        *four, final = given
+        if final is None and any(flags(end, self.count, "end").any() for end in four[2:]):
             raise ValueError("an episode ended and final_observation is None: its last observation is lost")
-        final = seen if final is None else self._numbers(final, "final_observation")
-        return Stepped(seen, paid, terminated, truncated, final)
+        return (*four, four[0] if final is None else final)
 
     def close(self) -> None:
         if hasattr(self.simulator, "close"):
@@ -300,12 +320,16 @@ class OwnBatch:
 
 def numbers(array: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     """A copy in float64; it may hold what is not finite."""
-    found = to_numpy(array)
+    return np.array(expected(to_numpy(array), shape, what), np.float64)
+
+
+def expected(found: Any, shape: tuple[int, ...], what: str) -> Any:
+    """The array of NumPy or JAX, if it holds numbers and has this shape."""
     if found.dtype.kind not in "fiub":
         raise ValueError(f"it gave a {what} of type {found.dtype}, expected numbers")
     if found.shape != shape:
         raise ValueError(f"it gave a {what} of shape {found.shape}, expected {shape}")
-    return np.array(found, np.float64)
+    return found
 
 
 def flags(array: Any, count: int, what: str) -> np.ndarray:
@@ -336,16 +360,19 @@ def in_their_kind(actions: np.ndarray, like: Any) -> Any:
     """The actions as the kind of array that an observation is, where it is."""
     if isinstance(like, np.ndarray):
         return actions
-    package = type(like).__module__.partition(".")[0]
-    if package in ("jax", "jaxlib"):
+    if _in_jax(like):
         import jax
 
         return jax.numpy.asarray(actions)
-    read = getattr(sys.modules[package], "from_dlpack", None)
+    read = getattr(sys.modules[type(like).__module__.partition(".")[0]], "from_dlpack", None)
     if read is None:
         raise ValueError(f"it gave an observation of {type(like)}, expected an array of NumPy, JAX or PyTorch")
     array = read(actions)
     return array.to(like.device) if hasattr(array, "to") else array
+
+
+def _in_jax(array: Any) -> bool:
+    return type(array).__module__.partition(".")[0] in ("jax", "jaxlib")
 
 
 def _group(shown: Any) -> Any:

@@ -18,6 +18,8 @@ class JaxBatch:
     that not all end at once. Actions lie in [-1, 1].
     """
 
+    on_device = True
+
     def __init__(self, env: Any, count: int, limit: int) -> None:
         self.env, self.count, self.limit = env, count, limit
         shown = jax.eval_shape(lambda key: _group(env.reset(key).obs), jax.random.PRNGKey(0))

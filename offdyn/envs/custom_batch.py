@@ -22,6 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from .._util.cores import every
 from .._util.errors import OffdynError
+from .batched import Stepped
 from .custom import EnvironmentFailed, OwnPair, factory_of, make
 from .custom_env import Body, new_body
 from .custom_sources import BatchedSources, VectorSources
@@ -80,9 +81,7 @@ class OwnBodies:
             _opened(pair, "source", lambda: self._open_sources(mine, processes)) if mine else None
         )
         # The newest transition of each source, which stands for one that a batched simulator did not make.
-        size = self.spec.observation_size
-        widths = ((size,), (self.spec.action_size,), (), (size,), (), ())
-        self._newest = [np.zeros((len(mine), *width)) for width in widths] if pair.batch is not None else []
+        self._newest: list[np.ndarray] = []
         self._has_newest = np.zeros(len(mine), bool)
 
     def _open_sources(self, seeds: Sequence[tuple[int, ...]], processes: str) -> VectorSources | BatchedSources:
@@ -126,7 +125,7 @@ class OwnBodies:
         """Act once in each of these bodies: targets first, one after the other, then all sources."""
         ids, actions = np.asarray(ids), np.clip(np.asarray(actions, float), -1.0, 1.0)
         self.seen_by(ids)
-        self.interrupted[:] = False
+        self.interrupted[ids] = False
         targets = np.flatnonzero(self.is_target[ids])
         for position in targets:
             made = self._made.setdefault(int(ids[position]), deque())
@@ -223,16 +222,46 @@ class OwnBodies:
         before = self._seen[sources]
         with _words(f"source {self.pair.source}"):
             step = self._together.step(everyones)
-            ended = step.terminated | step.truncated
-            after = np.where(ended[:, None], step.final, step.observation)
-            self._episodes[self._sources[ended]] += 1
+            after = np.where((step.terminated | step.truncated)[:, None], step.final, step.observation)
             self._seen[self._sources] = step.observation
             rows = [before, actions, step.reward, after, step.terminated, step.truncated]
             rows[2:] = (column[place] for column in rows[2:])
-            if step.idle is None or step.broken is None:
-                return rows
-            self.divergences[self._sources] += step.broken
-            return [*rows, self._replace_missing(sources, rows, step.idle | step.broken)]
+            return self._noted(sources, step, rows)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the sources can step there, all at once: `advance`, then `told`, in place of `step`."""
+        return isinstance(self._together, BatchedSources) and self._together.on_device
+
+    @property
+    def action_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Middle and half width [A] of the sources' actions, in their own units."""
+        assert isinstance(self._together, BatchedSources)
+        return self._together.middle, self._together.half
+
+    def advance(self, actions: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Act in every source, on the device; what they show from then on is not known here."""
+        assert isinstance(self._together, BatchedSources)
+        with _words(f"source {self.pair.source}"):
+            return self._together.advance(actions)
+
+    def told(self, step: Callable[[], Stepped]) -> Rows:
+        """Note what the newest `advance` led to, in `step` one column stands for an observation; rows without any."""
+        assert isinstance(self._together, BatchedSources)
+        self.interrupted[self._sources] = False
+        nothing = np.zeros((len(self._sources), 0))
+        with _words(f"source {self.pair.source}"):
+            made = self._together.judged(step())
+            rows = [nothing, nothing, made.reward, nothing, made.terminated, made.truncated]
+            return Rows(*self._noted(self._sources, made, rows))
+
+    def _noted(self, sources: np.ndarray, step: Stepped, rows: list[np.ndarray]) -> list[np.ndarray]:
+        """Count episodes; the rows, those that were not made replaced."""
+        self._episodes[self._sources[step.terminated | step.truncated]] += 1
+        if step.idle is None or step.broken is None:
+            return rows
+        self.divergences[self._sources] += step.broken
+        return [*rows, self._replace_missing(sources, rows, step.idle | step.broken)]
 
     def _replace_missing(self, sources: np.ndarray, rows: list[np.ndarray], missing: np.ndarray) -> np.ndarray:
         """In place of transitions that were not made, the newest of the same environment; which those are."""
@@ -240,6 +269,8 @@ class OwnBodies:
         lost = missing[place]
         if not self._has_newest[place[lost]].all():
             raise ValueError("it gave numbers that are not finite in its first step")
+        if not self._newest:
+            self._newest = [np.zeros((len(self._sources), *column.shape[1:])) for column in rows]
         for newest, column in zip(self._newest, rows, strict=True):
             column[lost] = newest[place[lost]]
             newest[place] = column

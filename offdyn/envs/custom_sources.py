@@ -46,8 +46,8 @@ class BatchedSources:
         firsts = [number for number, seed in enumerate(seeds) if number == 0 or seed[-1] == 0]
         self._parts = [slice(first, end) for first, end in zip(firsts, [*firsts[1:], len(seeds)], strict=True)]
         self._seeds, self._size = seeds, pair.spec.observation_size
-        self._low = np.array(pair.action_low)
-        self._width = np.array(pair.action_high) - self._low
+        low, high = np.array(pair.action_low), np.array(pair.action_high)
+        self.middle, self.half = 0.5 * (low + high), 0.5 * (high - low)  # of the range of actions
         self._batches: list[batched.Batch] = []
         try:
             for part in self._parts:
@@ -71,9 +71,28 @@ class BatchedSources:
 
     def step(self, actions: np.ndarray) -> Stepped:
         """Act [n, A] in [-1, 1]; where it is NaN, in the middle."""
-        own = self._low + 0.5 * (np.nan_to_num(actions) + 1.0) * self._width
+        own = self.middle + np.nan_to_num(actions) * self.half
         steps = [batch.step(own[part]) for part, batch in zip(self._parts, self._batches, strict=True)]
-        step = Stepped._make(_joined(column, len(actions)) for column in zip(*steps, strict=True))
+        return self.judged(Stepped._make(_joined(column, len(actions)) for column in zip(*steps, strict=True)))
+
+    @property
+    def on_device(self) -> bool:
+        """Whether all simulators step where JAX computes."""
+        return all(batch.on_device for batch in self._batches)
+
+    def advance(self, actions: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """As `step`, on the device: actions [n, A] for each simulator, in its own units, and what it gave."""
+        given = []
+        batches: list[Any] = self._batches
+        for batch, own in zip(batches, actions, strict=True):
+            wide, each = (batch.count, self._size), (batch.count,)
+            names = ("observation", wide), ("reward", each), ("terminated", each), ("truncated", each)
+            columns = zip(batch.advance(own), (*names, ("final_observation", wide)), strict=True)
+            given.append(tuple(batched.expected(column, shape, name) for column, (name, shape) in columns))
+        return given
+
+    def judged(self, step: Stepped) -> Stepped:
+        """What became of a step; it may have no numbers that are not finite but where an episode ended in them."""
         ended = step.terminated | step.truncated
         after = np.where(ended[:, None], step.final, step.observation)
         broken = ~(np.isfinite(after).all(axis=1) & np.isfinite(step.reward))

@@ -32,6 +32,7 @@ class NewRows:
 
     def __init__(self, lanes: int, width: int) -> None:
         self._lanes, self._width, self._count = lanes, width, 0
+        self.awaited = 0  # the newest, of which only the flags came
         self._filling, self._other = self._room_for(0), self._room_for(0)
 
     def _room_for(self, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,17 +42,24 @@ class NewRows:
     def nbytes(self) -> int:
         return self._lanes * self._count * (4 * self._width + 1)
 
-    def append(self, rows: np.ndarray, flags: np.ndarray) -> None:
-        """Rows [lanes, n, width] and their flags [lanes, n]."""
-        end = self._count + rows.shape[1]
+    def append(self, rows: np.ndarray | None, flags: np.ndarray) -> None:
+        """Rows [lanes, n, width], or None where they come later, and their flags [lanes, n]."""
+        end = self._count + flags.shape[1]
         if end > self._filling[0].shape[1]:
             larger = self._room_for(2 * end)
             for new, old in zip(larger, self._filling, strict=True):
                 new[:, : self._count] = old[:, : self._count]
             self._filling = larger
-        for kept, new in zip(self._filling, (rows, flags), strict=True):
-            kept[:, self._count : end] = new
+        self._filling[1][:, self._count : end] = flags
         self._count = end
+        self.awaited += flags.shape[1]
+        if rows is not None:
+            self.fill(rows)
+
+    def fill(self, rows: np.ndarray) -> None:
+        """All rows that were awaited."""
+        self._filling[0][:, self._count - self.awaited : self._count] = rows
+        self.awaited = 0
 
     def take(self) -> tuple[np.ndarray, np.ndarray]:
         """All of them, [lanes, n, width] and [lanes, n]."""

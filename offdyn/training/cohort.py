@@ -12,6 +12,7 @@ from .._util.errors import OffdynError
 from .._util.types import Spec
 from ..data.transition import pack, row_width
 from ..envs import pairs
+from ..envs.custom_batch import OwnBodies
 from ..envs.domain import NoBodies, Rows
 from ..envs.processes import BodyProcesses
 from ..envs.residual import with_residuals
@@ -19,6 +20,7 @@ from ..envs.tasks import Task
 from .base_policy import as_chosen, residuals_of
 from .checkpoint import NewRows
 from .config import RunConfig
+from .device_sources import DeviceSources
 from .hardware import Devices, beside_a_gpu
 from .program import Experience, Lane, Learner, fill_leaves, matching, named_leaves
 
@@ -151,6 +153,9 @@ class Cohort:
         self.residuals = residuals_of(runs)
         self.learner = Learner(runs, Devices(len(runs)))
         self.domain = self._open_bodies(threads)
+        self.on_device: DeviceSources | None = None  # the sources, where they step where all is learned
+        if isinstance(self.domain, OwnBodies) and self.domain.on_device and self.learner.devices.count == 1:
+            self.on_device = DeviceSources(self.domain, self.lanes_count, self.plan.time_limits_end)
         self.source_ids = np.arange(self.lanes_count * self.bodies)
         self.target_ids = len(self.source_ids) + np.arange(self.lanes_count * self.plan.acts_in_target)
         every_lane = np.arange(self.lanes_count)
@@ -244,16 +249,24 @@ class Cohort:
         """Act, learn beside the physics, store."""
         ids = self._bodies_at(self.clock)
         chosen, self._chosen = self._chosen or self._choose(ids, self.clock), None
+        split = int((ids < len(self.source_ids)).sum())
+        sent = self.on_device if split else None
+        if sent is not None:  # before the updates, so that nobody waits for these
+            sent.step(chosen, self.alive, len(ids) > split)
+            chosen, ids = (np.zeros(0, np.float32), *chosen[1:]), ids[split:]
         if self.may_learn and self.plan.learns_at(self.clock) and self.learned_at != self.clock:
             self.learn()
             self.learned_at = self.clock
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
+        told = self._told(sent) if sent is not None else None
         rows = self._act(ids, actions[: len(ids)])
         if self._in_processes and not self.normalises and self.members.count == 1:
             # The device is at the next actions while these rows are looked at.
             self._chosen = self._choose(self._bodies_at(self.clock + self.plan.tick), self.clock + self.plan.tick)
+        if sent is not None and told is not None:
+            self._take_in(self.source_ids, told, sent.rows)
         self._take_in(ids, rows)
         self.clock += self.plan.tick
 
@@ -278,32 +291,43 @@ class Cohort:
 
     def _choose(self, ids: np.ndarray, number: int) -> Any:
         """Every lane's actions, of its sources only where these are in `ids`. `number` seeds what is drawn."""
-        seen = pairs.seen_by(self.domain, ids).astype(np.float32)
         split, size = len(self.source_ids), self.spec.observation_size
-        source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size)
+        seen = pairs.seen_by(self.domain, ids)
         if not (ids < split).any():
-            source_seen = source_seen[:, :0]
-        target_seen = seen[split:].reshape(self.lanes_count, -1, size)
+            source_seen = np.zeros((self.lanes_count, 0, size), np.float32)
+        elif self.on_device is not None:
+            source_seen = self.on_device.seen
+        else:
+            source_seen = seen[:split].reshape(self.lanes_count, self.bodies, size).astype(np.float32)
+        target_seen = seen[split:].reshape(self.lanes_count, -1, size).astype(np.float32)
         return self.learner.act(source_seen, target_seen, number, self.members.acting)
 
     def _act(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
         return self.domain.step(ids, self.failures.guard_actions(actions, self.lane_of[ids], self.clock))
 
-    def _take_in(self, ids: np.ndarray, rows: Rows) -> np.ndarray:
-        """Count and store what came of it; which episodes ended."""
+    def _told(self, sent: DeviceSources) -> Rows:
+        for lane in np.flatnonzero(~sent.well()):
+            self.failures.setdefault(int(lane), ("action", self.clock))
+        return sent.told()
+
+    def _take_in(self, ids: np.ndarray, rows: Rows, packed: Any = None) -> np.ndarray:
+        """Count and store what came of it, packed on the device or here; which episodes ended."""
         lane_of = self.lane_of[ids]
-        kept = rows
-        if self.plan.time_limits_end:
-            kept = rows._replace(terminated=rows.terminated | rows.truncated)
-        with np.errstate(over="ignore"):
-            packed = pack(kept)
-        packed = self.failures.guard_rows(packed, lane_of, self.spec, self.clock)
+        if packed is None:
+            packed = self._pack(rows, lane_of)
         ended = rows.terminated | rows.truncated | rows.diverged
         self._count_returns(ids, lane_of, rows.reward, ended)
         flags = (TRUNCATED * rows.truncated + DIVERGED * rows.diverged).astype(np.uint8)
         split = int((ids < len(self.source_ids)).sum())
         self._store(packed, flags, split, len(ids) > split)
         return ended
+
+    def _pack(self, rows: Rows, lane_of: np.ndarray) -> np.ndarray:
+        if self.plan.time_limits_end:
+            rows = rows._replace(terminated=rows.terminated | rows.truncated)
+        with np.errstate(over="ignore"):
+            packed = pack(rows)
+        return self.failures.guard_rows(packed, lane_of, self.spec, self.clock)
 
     def look_for_faults(self) -> None:
         """Those of the updates just done; otherwise the next tick tells."""
@@ -326,21 +350,29 @@ class Cohort:
             if role == TARGET and not self.plan.eval_episodes:
                 self.target_returns.append((int(lane_of[position]), gained))
 
-    def _store(self, packed: np.ndarray, flags: np.ndarray, split: int, with_target: bool) -> None:
+    def _store(self, packed: Any, flags: np.ndarray, split: int, with_target: bool) -> None:
         source_capacity, target_capacity = self.plan.capacities
-        width = packed.shape[1]
+        width, on_host = packed.shape[-1], isinstance(packed, np.ndarray)
         if split:
-            new = packed[:split].reshape(self.lanes_count, self.bodies, width)
+            new = packed[:split].reshape(self.lanes_count, self.bodies, width) if on_host else packed
             self._put("source", new, self._stored("source") % source_capacity)
-            self.new_rows["source"].append(new, flags[:split].reshape(self.lanes_count, self.bodies))
+            flags_of = flags[:split].reshape(self.lanes_count, self.bodies)
+            self.new_rows["source"].append(new if on_host else None, flags_of)
             self.source_rows += self.bodies
+            if self.new_rows["source"].awaited >= self.learner.block:
+                self._bring_rows()
         if with_target:
             new = packed[split:].reshape(self.lanes_count, 1, width)
             self._put("target", new, self._stored("target") % target_capacity)
             self.new_rows["target"].append(new, flags[split:].reshape(self.lanes_count, 1))
             self.target_rows += 1
 
-    def _put(self, role: str, new: np.ndarray, position: int) -> None:
+    def _bring_rows(self) -> None:
+        """To the host, from the replay buffer, what only the device has: at the latest before it is overwritten."""
+        if awaited := self.new_rows["source"].awaited:
+            self.new_rows["source"].fill(self.learner.newest(self._stored("source"), awaited))
+
+    def _put(self, role: str, new: Any, position: int) -> None:
         if self.source_data is None:
             self.learner.observe(new)
         self.learner.store(role, new, position)
@@ -375,6 +407,7 @@ class Cohort:
     def take_rows(self) -> dict[str, np.ndarray]:
         """Those that are not on disk yet, with their flags; whoever takes them puts them there before the next take."""
         rows = {}
+        self._bring_rows()
         for role, new in self.new_rows.items():
             if new.nbytes:
                 rows[role], rows[f"{role}_flags"] = new.take()

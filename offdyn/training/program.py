@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .hardware import Devices
 
 DIAGNOSED_ROWS = 256  # newest and held-out target rows that `diagnose` looks at
+READ = 2**22  # bytes of transitions that the host reads back at a time
 KEPT_TICKS = 100  # between two copies of what is learned, to which a lane that fails falls back
 
 
@@ -105,6 +106,7 @@ class Programs:
         self.init = jax.jit(jax.vmap(partial(self._lane, metrics=len(self.metrics))))
         self.act = jax.jit(jax.vmap(self._computed(self._act), in_axes=(0, 0, 0, 0, None, 0)))
         self.store = jax.jit(jax.vmap(self._store, in_axes=(0, 0, None)), donate_argnums=0)
+        self.read = jax.jit(lambda rows, at: rows[:, at])
         self.observe = jax.jit(jax.vmap(self._observe), donate_argnums=0)
         source_axis = None if shared_source else 0  # a dataset is one copy for all lanes
         axes = (0, 0, source_axis, 0, None, None, None)
@@ -317,6 +319,9 @@ class Learner:
         self._sending: Future[None] | None = None
         self.lanes = self.programs.init(self.keys, *lane_settings(runs))
         self.kept: Lane | None = None  # the lanes as they were when last known to be well
+        # Transitions that are read back at a time: as many as are surely there, of which a tick's are a divisor.
+        tick, most = max(first.schedule.source_env_count, 1), first.schedule.capacities[0]
+        self.block = max(min(READ // (4 * self.lanes_count * row_width(self.spec)), most) // tick, 1) * tick
         shapes = ((self.lanes_count, rows, row_width(self.spec)) for rows in first.schedule.capacities)
         self.experience = Experience(*map(self.devices.zeros, shapes))
 
@@ -339,7 +344,7 @@ class Learner:
     @experience.setter
     def experience(self, rows: Experience) -> None:
         self._experience = rows
-        self._unsent: list[tuple[str, np.ndarray, int]] = []  # (role, rows [lanes, n, width], where they begin)
+        self._unsent: list[tuple[str, np.ndarray | Array, int]] = []  # (role, rows [lanes, n, width], where they begin)
 
     def _wait_until_sent(self) -> None:
         sending, self._sending = self._sending, None
@@ -356,12 +361,18 @@ class Learner:
                 moments=jax.tree.map(lambda x: jnp.repeat(x[None], self.lanes_count, axis=0), moments)
             )
 
-    def store(self, role: str, new: np.ndarray, position: int) -> None:
+    def store(self, role: str, new: np.ndarray | Array, position: int) -> None:
         """New rows [lanes, n, width], from this position on."""
         self._wait_until_sent()
         if any(role == waiting for waiting, _, _ in self._unsent):  # of a tick without updates
             self._send_rows()
         self._unsent.append((role, new, position))
+
+    def newest(self, written: int, count: int) -> np.ndarray:
+        """The last `count` of so many source transitions that were stored, [lanes, count, width]."""
+        rows = self.experience.source
+        at = np.arange(written - self.block, written, dtype=np.int32) % rows.shape[1]
+        return np.asarray(self.programs.read(rows, at))[:, self.block - count :]
 
     def _send_rows(self) -> None:
         for role, new, position in self._unsent:
@@ -369,12 +380,12 @@ class Learner:
             self._experience = self._experience._replace(**{role: stored})
         self._unsent = []
 
-    def observe(self, new: np.ndarray) -> None:
+    def observe(self, new: np.ndarray | Array) -> None:
         """Count these rows among those by which observations are normalised, where they are."""
         if self.lanes.moments is not None:
             self.lanes = self.lanes._replace(moments=self.programs.observe(self.lanes.moments, new))
 
-    def act(self, source_seen: np.ndarray, target_seen: np.ndarray, number: int, members: np.ndarray) -> Any:
+    def act(self, source_seen: np.ndarray | Array, target_seen: np.ndarray, number: int, members: np.ndarray) -> Any:
         """Every lane's actions for the source's bodies and the target's, and its fault, when the device has them."""
         return self.programs.act(self.keys, self.lanes, source_seen, target_seen, np.int32(number), members)
 
