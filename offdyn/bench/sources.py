@@ -1,7 +1,7 @@
 """How fast sources step many environments at once: our simulator, Gymnasium's vector environments, those in JAX.
 
-Counted are whole steps as a training makes them: actions in, transitions in NumPy out. Of an environment in JAX that is
-told apart from stepping it alone, with nothing brought to the host.
+Counted are whole steps as a training makes them: actions in, transitions out, in NumPy, or of an environment in JAX on
+the device. There both ways are measured, and stepping it alone, with nothing brought to the host.
 """
 
 import time
@@ -17,6 +17,7 @@ from ..envs.batched_jax import JaxBatch
 from ..envs.custom import OwnPair
 from ..envs.custom_batch import OwnBodies
 from ..envs.domain import Domain
+from ..training.device_sources import DeviceSources
 from .physics import Turn, best_turns, simulator_of
 
 COUNTS = (10, 100, 1000)
@@ -67,24 +68,27 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """A row for our simulator and each source, with each number of environments it can have."""
     for count in counts:
-        yield _row(ROBOT, count, _stepping(simulator_of(ROBOT, count, threads), count, seconds), turns)
+        ways = {"steps_per_second": _stepping(simulator_of(ROBOT, count, threads), count, seconds)}
+        yield {"source": ROBOT, "environments": count} | best_turns(ways, turns)
     for source in sources:
         pair = _pair(source)
         stateless = None if pair.batch != batched.ANY else _stateless(source)
         for count in counts if not pair.batch else (pair.batch,):
-            bodies = OwnBodies(pair, ["source"] * count, [(0, 0, body) for body in range(count)])
+            bodies = _bodies(pair, count)
+            way = _on_device if bodies.on_device else _stepping
             try:
-                row = _row(source, count, _stepping(bodies, count, seconds), turns)
+                ways = {"steps_per_second": way(bodies, count, seconds)}
+                if stateless is not None:
+                    ways["by_host_per_second"] = _stepping(_bodies(pair, count), count, seconds)
+                    alone = JaxBatch(stateless, count, pair.time_limit)
+                    ways["alone_per_second"] = _alone(alone, pair.spec.action_size, seconds)
+                yield {"source": source, "environments": count} | best_turns(ways, turns)
             finally:
                 bodies.close()
-            if stateless is not None:
-                alone = _alone(JaxBatch(stateless, count, pair.time_limit), pair.spec.action_size, seconds)
-                row |= best_turns({"alone_per_second": alone}, turns)
-            yield row
 
 
-def _row(source: str, count: int, turn: Turn, turns: int) -> dict[str, Any]:
-    return {"source": source, "environments": count} | best_turns({"steps_per_second": turn}, turns)
+def _bodies(pair: OwnPair, count: int) -> OwnBodies:
+    return OwnBodies(pair, ["source"] * count, [(0, 0, body) for body in range(count)])
 
 
 def _pair(source: str) -> OwnPair:
@@ -109,6 +113,21 @@ def _stepping(domain: Domain, count: int, seconds: float) -> Turn:
 
     def step(number: int) -> int:
         domain.step(every, actions[number % len(actions)])
+        return count
+
+    return _turn(step, seconds)
+
+
+def _on_device(bodies: OwnBodies, count: int, seconds: float) -> Turn:
+    """Random actions in every environment, from the device on which they are."""
+    sources = DeviceSources(bodies, 1, time_limits_end=False)
+    random = np.random.default_rng(0).uniform(-1.0, 1.0, (8, 1, count, bodies.spec.action_size))
+    actions = list(jnp.asarray(random, jnp.float32))
+    nobody, well, alive = jnp.zeros((1, 0, bodies.spec.action_size)), jnp.zeros((1, 2), jnp.int32), np.ones(1, bool)
+
+    def step(number: int) -> int:
+        sources.step((actions[number % len(actions)], nobody, well), alive, with_target=False)
+        sources.told()
         return count
 
     return _turn(step, seconds)

@@ -91,12 +91,11 @@ def _backbones(rows: list[dict[str, Any]]) -> str:
 
 def _sources(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "SOURCES, environment steps/s as a training makes them; alone: on the device, with nothing brought to the host",
-        f"{'source':34}  environments       steps/s         alone",
+        "SOURCES, environment steps/s as a training makes them; of those in JAX also through the host, and alone: with "
+        "nothing brought there",
+        f"{'source':34}  environments       steps/s  through host         alone",
     ]
     for row in rows:
-        alone = f"{row['alone_per_second']:12,.0f}" if "alone_per_second" in row else ""
-        lines.append(
-            f"{row['source']:34}  {row['environments']:12d}  {row['steps_per_second']:12,.0f}  {alone}".rstrip()
-        )
+        speeds = [row[name] for name in ("steps_per_second", "by_host_per_second", "alone_per_second") if name in row]
+        lines.append("  ".join((f"{row['source']:34}", f"{row['environments']:12d}", *(f"{s:12,.0f}" for s in speeds))))
     return "\n".join(lines)

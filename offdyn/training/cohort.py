@@ -251,8 +251,8 @@ class Cohort:
         chosen, self._chosen = self._chosen or self._choose(ids, self.clock), None
         split = int((ids < len(self.source_ids)).sum())
         sent = self.on_device if split else None
-        if sent is not None:  # before the updates, so that nobody waits for these
-            sent.step(chosen, self.alive, len(ids) > split)
+        if sent is not None:  # before the updates: then nobody waits for these
+            sent.step(chosen, self.alive, with_target=len(ids) > split)
             chosen, ids = (np.zeros(0, np.float32), *chosen[1:]), ids[split:]
         if self.may_learn and self.plan.learns_at(self.clock) and self.learned_at != self.clock:
             self.learn()
@@ -260,14 +260,13 @@ class Cohort:
         source_actions, target_actions, faults = jax.device_get(chosen)
         self._note_faults(faults)
         actions = np.concatenate((source_actions, target_actions), axis=None).reshape(-1, self.spec.action_size)
-        told = self._told(sent) if sent is not None else None
-        rows = self._act(ids, actions[: len(ids)])
+        made = [] if sent is None else [(self.source_ids, self._told(sent), sent.rows)]
+        made.append((ids, self._act(ids, actions[: len(ids)]), None))
         if self._in_processes and not self.normalises and self.members.count == 1:
             # The device is at the next actions while these rows are looked at.
             self._chosen = self._choose(self._bodies_at(self.clock + self.plan.tick), self.clock + self.plan.tick)
-        if sent is not None and told is not None:
-            self._take_in(self.source_ids, told, sent.rows)
-        self._take_in(ids, rows)
+        for acted, rows, packed in made:
+            self._take_in(acted, rows, packed)
         self.clock += self.plan.tick
 
     def _bodies_at(self, clock: int) -> np.ndarray:
@@ -306,6 +305,7 @@ class Cohort:
         return self.domain.step(ids, self.failures.guard_actions(actions, self.lane_of[ids], self.clock))
 
     def _told(self, sent: DeviceSources) -> Rows:
+        """What the host has to know of the step that was sent."""
         for lane in np.flatnonzero(~sent.well()):
             self.failures.setdefault(int(lane), ("action", self.clock))
         return sent.told()
