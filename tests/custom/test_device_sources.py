@@ -16,14 +16,14 @@ from offdyn.envs.custom import EnvironmentFailed
 from offdyn.envs.custom_batch import OwnBodies
 from offdyn.training import program
 from offdyn.training.cohort import Cohort
-from offdyn.training.program import named_leaves
+from offdyn.training.device_sources import DeviceSources
 
 tiny = importlib.import_module("tests.custom.tiny")
 simulators: Any = importlib.import_module("tests.custom.simulators")
 HERE = "tests.custom.simulators"
 ENVS = simulators.COUNT
 EVERY = 10 * ENVS
-ASKED = tiny.SETTINGS | {"source_envs": ENVS, "source_steps": EVERY}
+ASKED = tiny.SETTINGS | {"source_envs": ENVS, "source_steps": 100 * ENVS}
 TRAINED = {"source_envs": 20, "source_steps": 480, "eval_source_episodes": 0}  # evaluations use the host
 ASKED |= dict.fromkeys(("eval_interval", "log_interval", "checkpoint_interval"), EVERY)
 
@@ -87,7 +87,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
 )
 def test_transitions_and_networks_are_those_that_the_way_through_the_host_gives(kind, settings, monkeypatch):
     monkeypatch.setattr(program, "READ", 4 * 2 * 7 * 3 * ENVS)  # three ticks are read back at a time
-    settings = {"source_steps": 100 * ENVS, "replay_size": 5 * ENVS} | settings  # a ring that is soon full
+    settings = {"replay_size": 5 * ENVS} | settings  # a ring that is soon full
     ways = {}
     for way in ("device", "host"):
         with monkeypatch.context() as only:
@@ -169,29 +169,49 @@ def test_an_episode_that_ends_in_numbers_that_are_none_is_left_out_and_counted(b
     assert sum(map(np.sum, diverged)) > 5
 
 
-@pytest.mark.parametrize("network", ["actor", "critic"])
-def test_a_run_that_breaks_fails_alone_and_leaves_the_same(network, monkeypatch):
-    ways, poisoned = [], program.Learner.act
+def break_it(cohort: Cohort, what: str, chosen: Any) -> Any:
+    """The second run breaks; what was chosen."""
+    source, target, fault = chosen
+    if what == "earlier run":
+        cohort.failures[1] = ("start", 0)
+    elif what == "metric":
+        fault = fault.at[1].set(1)
+    elif what == "target action":
+        target = target.at[1].set(jnp.nan)
+    elif what == "critic":
+        lanes = cohort.learner.lanes
+        critic = lanes.agent.critic
+        critic = critic._replace(value=jax.tree.map(lambda x: x.at[1].set(jnp.nan), critic.value))
+        cohort.learner.lanes = lanes._replace(agent=lanes.agent._replace(critic=critic))
+    else:
+        source = source.at[1, 3].set(jnp.nan)
+    return source, target, fault
 
-    def poison(learner: Any, *how: Any) -> Any:
-        if int(how[2]) == 20 * ENVS:
-            lanes = learner.lanes
-            broken = jax.tree.map(lambda x: x.at[1].set(jnp.nan), getattr(lanes.agent, network).value)
-            trained = getattr(lanes.agent, network)._replace(value=broken)
-            learner.lanes = lanes._replace(agent=lanes.agent._replace(**{network: trained}))
-        return poisoned(learner, *how)
 
-    monkeypatch.setattr(program.Learner, "act", poison)
+@pytest.mark.parametrize(
+    ("what", "method"),
+    [("source action", "sac"), ("source action", "sac-src"), ("target action", "sac"), ("critic", "sac"),
+     ("metric", "sac"), ("earlier run", "sac")],
+)  # fmt: skip
+def test_a_run_that_breaks_fails_alone_and_leaves_the_same(what, method, monkeypatch):
+    ways, choose, at = [], Cohort._choose, 20 * ENVS
+
+    def breaking(cohort: Cohort, ids: np.ndarray, number: int) -> Any:
+        chosen = choose(cohort, ids, number)
+        return break_it(cohort, what, chosen) if number == at else chosen
+
+    monkeypatch.setattr(Cohort, "_choose", breaking)
     for way in ("device", "host"):
         with monkeypatch.context() as only:
             take(way, only)
-            ways.append(played("playground", 30))
+            ways.append(played("playground", 30, method=method))
     same(*ways)
-    failures = ways[0]["counters"]["failures"]
-    assert [failure[0] for failure in failures] == [1]
-    assert (failures[0][1:] == ["action", 20 * ENVS]) == (network == "actor")
-    assert not ways[0]["source"][1, 22 * ENVS : 30 * ENVS].any()
-    assert ways[0]["source"][0, 22 * ENVS : 30 * ENVS].any(axis=-1).all()
+    ((lane, quantity, _),) = ways[0]["counters"]["failures"]
+    assert lane == 1
+    assert (quantity == "action") == ("action" in what)
+    after = ways[0]["source"][:, at + ENVS : 30 * ENVS]
+    assert not after[1].any()
+    assert after[0].any(axis=-1).all()
 
 
 def test_a_simulator_whose_flags_or_shapes_are_wrong_is_refused_in_the_same_words(way, monkeypatch):
@@ -229,13 +249,17 @@ def test_only_sources_of_this_device_in_whose_bodies_no_base_policy_acts_stay_th
     cohort.domain.close()
 
 
-def test_environments_do_not_wait_for_updates_and_the_learner_gets_its_own_arrays():
-    cohort = opened("playground")
-    for _ in range(8):
+def test_a_step_is_sent_before_the_updates_and_asked_after_its_result_once_they_are_sent(monkeypatch):
+    cohort, calls = opened("playground"), []
+    for owner, name in ((DeviceSources, "step"), (DeviceSources, "told"), (program.Learner, "learn")):
+        done = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *how, done=done, name=name, **also: calls.append(name) or done(*how, **also)
+        )
+    while not cohort.updates:
+        calls.clear()
         cohort.tick()
-    stored = [new for role, new, _ in cohort.learner._unsent if role == "source"]
-    assert all(isinstance(new, jax.Array) for new in stored)
-    assert cohort.on_device is not None
+    assert calls == ["step", "learn", "told"]
     assert isinstance(cohort.on_device.seen, jax.Array)
-    assert named_leaves(cohort.learner.lanes)
+    assert isinstance(cohort.on_device.rows, jax.Array)
     cohort.domain.close()
