@@ -62,7 +62,8 @@ def test_steps_of_sources_are_those_of_a_training_and_alone_those_of_the_device(
         counts.setdefault(row["source"], []).append(row["environments"])
     several = {name: [3, 7] for name in (sources.ROBOT, *sources.BUILT_IN)}
     assert counts == several | {"tests.custom.simulators:points": [16]}  # of a number of its own
-    assert {row["source"] for row in rows if "alone_per_second" in row} == {sources.HERE}
+    for way in ("by_host_per_second", "alone_per_second"):
+        assert {row["source"] for row in rows if way in row} == {sources.HERE}
     assert min(row["steps_per_second"] for row in rows) > 0
     shown = table(whole.describe() | {"sources": rows})
     assert all(f"{row['environments']:12d}  {row['steps_per_second']:12,.0f}" in shown for row in rows)
