@@ -371,8 +371,8 @@ class Learner:
     def newest(self, written: int, count: int) -> np.ndarray:
         """The last `count` of so many source transitions that were stored, [lanes, count, width]."""
         rows = self.experience.source
-        at = np.arange(written - self.block, written, dtype=np.int32) % rows.shape[1]
-        return np.asarray(self.programs.read(rows, at))[:, self.block - count :]
+        at = np.arange(written - self.block, written) % rows.shape[1]
+        return np.asarray(self.programs.read(rows, at.astype(np.int32)))[:, self.block - count :]
 
     def _send_rows(self) -> None:
         for role, new, position in self._unsent:
