@@ -63,11 +63,17 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("train --task Pendulum-v1", "'Pendulum-v1' is an environment, not a task; name a source and a target"),
         ("check Pendulum-v1", "Pendulum-v1 is an environment, no dataset and no task; a pair is looked at by"),
         ("train --task missing.yaml", "missing.yaml: there is no such file"),
-        ("train --task hopper-big-head --method par --method parr", "no method 'parr'; did you mean 'par'"),
-        ("train --task hopper-big-head --method par --preset papier", "no preset of method 'par' 'papier'; did you mean 'paper'"),
+        ("train --task hopper-big-head --method parr", "no method 'parr'; did you mean 'par'"),
+        (
+            "train --task hopper-big-head --method par --preset papier",
+            "no preset of method 'par' 'papier'; did you mean 'paper'",
+        ),
         ("train --task hopper-big-head --method par --set penalti=1", "did you mean 'penalty'"),
         ("train --task hopper-big-head --method par --set penalty", "--set penalty: expected NAME=VALUE"),
-        ("train --task hopper-big-head --method par --set batch_size=many", "batch_size: expected a whole number, got 'many'"),
+        (
+            "train --task hopper-big-head --method par --set batch_size=many",
+            "batch_size: expected a whole number, got 'many'",
+        ),
         ("train --task hopper-big-head --method par --penalty x", "penalty: expected a number, got 'x'"),
         ("train --task hopper-big-head --method par --penalty -1", "penalty: expected 0 or more, got -1.0"),
         ("train --task hopper-big-head --method par --penalty inf", "penalty: expected a number, got 'inf'"),
@@ -81,7 +87,10 @@ def told(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
         ),
         ("train --task hopper-big-head --method par --seeds -1", "--seeds: expected a whole number from 0"),
         ("train --task hopper-big-head --method par --seeds 0 0", "is asked for twice"),
-        ("train --task hopper-big-head --method par --threads 0", "--threads: expected a whole number from 1 to 4096, got '0'"),
+        (
+            "train --task hopper-big-head --method par --threads 0",
+            "--threads: expected a whole number from 1 to 4096, got '0'",
+        ),
         ("train --task hopper", "hopper"),
         ("train --config missing.yaml", "missing.yaml: cannot be read (No such file or directory)"),
         ("resume nowhere", "nowhere: nothing to resume there"),
@@ -288,7 +297,9 @@ def test_a_dry_run_refuses_what_a_training_would_refuse(
 
 
 def test_tasks_of_one_robot_share_a_cohort_and_other_robots_do_not() -> None:
-    runs, _ = plan(["hopper-big-head", "walker-no-right-thigh", "hopper-broken-joints"], "par", seeds=[0, 1], penalty=[0, 1])
+    runs, _ = plan(
+        ["hopper-big-head", "walker-no-right-thigh", "hopper-broken-joints"], "par", seeds=[0, 1], penalty=[0, 1]
+    )
     cohorts = group(runs)
     assert [len(cohort) for cohort in cohorts] == [8, 4]
     assert {run.task.robot.name for run in cohorts[0]} == {"hopper"}

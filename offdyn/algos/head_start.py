@@ -1,7 +1,7 @@
 """Head start: SAC learns in the source first, and from then on in the target alone, with the same networks.
 
-The target's first policy is one that masters the source, its critics already know what a state is worth, and observations
-are normalised by what the source has shown. Nothing of the source is needed once the target begins.
+The target's first policy is one that was learned in the source, its critics know what a state is worth there, and
+observations are normalised by what the source has shown. Nothing of the source is needed once the target begins.
 
 From a dataset no policy can be tried out, and SAC believes too much of what it has not seen; there the target begins at
 once, both domains' transitions are learned from, and the networks see which is which.

@@ -15,8 +15,8 @@ from .runs import ONLINE, Run
 
 # The order of columns: PAR, then the others as in the paper, and ours behind SAC.
 METHODS = (
-    "head-start", "par", "par-b", "sac-tar", "sac-tar-10", "sac-tune", "sac-src", "sac", "duo", "cql-src", "cql-0", "cql+sac",
-    "sac+bc", "h2o", "darc", "darc-weight", "vgdf", "vgdf+bc",
+    "head-start", "par", "par-b", "sac-tar", "sac-tar-10", "sac-tune", "sac-src", "sac", "duo", "cql-src", "cql-0",
+    "cql+sac", "sac+bc", "h2o", "darc", "darc-weight", "vgdf", "vgdf+bc",
 )  # fmt: skip
 
 

@@ -135,7 +135,9 @@ def build(
     chosen, notices = _todays(settings or {}, types_by_name)
     for name, value in chosen.items():
         if name not in types_by_name and name not in OLDER:
-            having = [other.name for other in METHODS.values() if name in {f.name for f in dataclasses.fields(other.hyper)}]
+            having = [
+                other.name for other in METHODS.values() if name in {f.name for f in dataclasses.fields(other.hyper)}
+            ]
             if having:
                 raise OffdynError(f"method '{method}' has no setting {name}: it is one of {', '.join(having)}")
             raise unknown(f"setting of method '{method}'", name, types_by_name)
@@ -261,7 +263,11 @@ def check(config: RunConfig) -> None:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
     if plan.head_start:
         need(all(has.values()), "head_start", f"0: the run has one domain (it collects {plan.collects})")
-        need(config.recipe.method.is_sac, "head_start", f"0: {config.method} learns something from both domains at every update")
+        need(
+            config.recipe.method.is_sac,
+            "head_start",
+            f"0: {config.method} learns something from both domains at every update",
+        )
         each = plan.source_steps_per_target_step
         need(plan.head_start % each == 0, "head_start", f"a multiple of {each} (source_steps_per_target_step)")
     if plan.collects == "both":

@@ -37,7 +37,12 @@ def test_it_is_the_default_method_and_its_numbers_are_those_of_its_page() -> Non
     config = build("hopper-big-head")[0]
     plan = config.schedule
     assert config.method == DEFAULT == "head-start"
-    assert (config.sac.backbone, plan.head_start, plan.updates_each, plan.learns_from) == ("simba", 100_000, 4, "target")
+    assert (config.sac.backbone, plan.head_start, plan.updates_each, plan.learns_from) == (
+        "simba",
+        100_000,
+        4,
+        "target",
+    )
     assert config.sac.batch_size == 256
 
 
@@ -53,7 +58,9 @@ def test_steps_and_updates_are_those_counted_by_hand_also_after_a_resume(
     train(runs, tmp_path / "whole")
     for config in runs if counted else ():
         lines = curve(tmp_path / "whole" / config.name)
-        assert [tuple(int(line[name]) for name in ("source_steps", "target_steps", "updates")) for line in lines] == counted
+        assert [
+            tuple(int(line[name]) for name in ("source_steps", "target_steps", "updates")) for line in lines
+        ] == counted
     stopped_and_resumed(runs, tmp_path / "parts", 25, 70, 125)
     assert differing(outcome(tmp_path / "whole"), outcome(tmp_path / "parts")) == []
 

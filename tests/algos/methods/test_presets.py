@@ -68,5 +68,9 @@ def test_runs_share_a_cohort_exactly_when_their_static_settings_agree():
     same = [build(TASK, "par", seed=5)[0], build(TASK, "par", settings={"penalty": 9.0, "discount": 0.5})[0]]
     same.append(build("walker-broken-right-foot", "par")[0])
     assert {run.cohort_key() for run in same} == {key}
-    others = [build("hopper-big-head", "par")[0], build(TASK, "par-b")[0], build(TASK, "par", settings={"encoder_batch": 32})[0]]
+    others = [
+        build("hopper-big-head", "par")[0],
+        build(TASK, "par-b")[0],
+        build(TASK, "par", settings={"encoder_batch": 32})[0],
+    ]
     assert len({key, *(run.cohort_key() for run in others)}) == 4
