@@ -36,7 +36,7 @@ for name in ("rich", "tensorboardX", "matplotlib", "PIL", "imageio", "OpenGL", "
 
 import offdyn
 folders = offdyn.train(
-    "hopper-big-head", seeds=(0, 1), out={out!r}, source_steps=2000, eval_interval=1000, eval_episodes=1,
+    "hopper-big-head", "par", seeds=(0, 1), out={out!r}, source_steps=2000, eval_interval=1000, eval_episodes=1,
     eval_source_episodes=1, log_interval=500, checkpoint_interval=1000, final_episodes=1, learning_starts=8,
     batch_size=8, actor_widths=8, critic_widths=8, encoder_widths=8, code_size=8, encoder_batch=8,
 )

@@ -201,7 +201,7 @@ def test_a_mistake_is_named_with_what_was_expected(mistake: str) -> None:
 
 
 def test_a_setting_that_a_method_does_not_have_is_refused() -> None:
-    with pytest.raises(OffdynError, match=r"setting of method 'sac' 'penalty'"):
+    with pytest.raises(OffdynError, match=r"method 'sac' has no setting penalty: it is one of par"):
         parse(content("sac", grid={"penalty": [0, 1]}), "tiny").runs()
 
 

@@ -32,9 +32,9 @@ def test_the_demo_in_small_ends_with_a_report_that_says_who_leads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome, _ = run_here(load("demo"), tmp_path / "demo", seeds=(0, 1, 2), scale=0.1, quick=True)
-    assert str(outcome) == "12 runs: 12 finished"
+    assert str(outcome) == "15 runs: 15 finished"
     assert main(["report", str(tmp_path / "demo"), "--out", str(tmp_path / "demo" / "report")]) == 0
-    assert "12 runs: 12 finished. 1 task, 3 methods, 3 seeds." in capsys.readouterr().out
+    assert "15 runs: 15 finished. 1 task, 4 methods, 3 seeds." in capsys.readouterr().out
     page = (tmp_path / "demo" / "report" / "index.html").read_text()
     assert re.search(r">[^<]*\b(wins|are level) on jetpack: IQM of the return", page)
     assert not (tmp_path / "demo" / "report" / "cohorts").exists()

@@ -149,7 +149,7 @@ def test_a_wrong_seed_is_refused(seed: Any) -> None:
 def test_an_unknown_setting_gets_the_nearest_names() -> None:
     with pytest.raises(OffdynError, match="no setting of method 'par' 'penalti'; did you mean 'penalty'"):
         build("hopper-big-head", "par", settings={"penalti": 1})
-    with pytest.raises(OffdynError, match="no setting of method 'sac' 'code_size'"):
+    with pytest.raises(OffdynError, match="method 'sac' has no setting code_size: it is one of par, par-b"):
         build("hopper-big-head", "sac", settings={"code_size": 1})
 
 

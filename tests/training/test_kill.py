@@ -13,7 +13,7 @@ import pytest
 
 from .small import SHORT, differing, outcome
 
-ASKED = f"--task hopper-big-head --seeds 0 1 {SHORT}".split()
+ASKED = f"--task hopper-big-head --method par --seeds 0 1 {SHORT}".split()
 PATIENCE = 240.0  # seconds for a process on a busy machine
 
 

@@ -1,4 +1,4 @@
-"""A training on SimBa ended by kill -9 at random moments ends with the same bytes as one that nobody disturbed."""
+"""A training of the default method ended by kill -9 at random moments ends with the same bytes as one that nobody disturbed."""
 
 import random
 import signal
@@ -8,15 +8,15 @@ from .small import differing, outcome
 from .test_kill import after, begin, end, finish
 
 SETTINGS = (
-    "--method sac --task hopper-broken-joints --seeds 0 1 --backbone simba --domain-input flag --target-steps 400 "
-    "--source-steps-per-target-step 5 --updates-per-target-step 5 --eval-interval 500 --eval-episodes 2 "
-    "--checkpoint-interval 50 --set actor_widths=8 critic_widths=8,8 batch_size=8 learning_starts=8 random_steps=30 "
-    "log_interval=100 final_episodes=2 eval_source_episodes=1"
+    "--task hopper-broken-joints --seeds 0 1 --head-start 1000 --domain-input flag --target-steps 200 "
+    "--eval-interval 500 --eval-episodes 2 --checkpoint-interval 50 --set learns_from=both actor_widths=8 "
+    "critic_widths=8,8 batch_size=8 learning_starts=8 random_steps=30 log_interval=100 final_episodes=2 "
+    "eval_source_episodes=1"
 )
 ASKED = SETTINGS.split()
 
 
-def test_a_training_on_simba_that_is_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
+def test_a_training_with_a_head_start_that_is_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
     finish(begin("train", *ASKED, "--out", str(whole)))
     dice = random.Random()
