@@ -1,4 +1,4 @@
-"""A training of the default method ended by kill -9 at random moments ends with the same bytes as one that nobody disturbed."""
+"""A training of the default method, ended by kill -9 at random moments, ends with the bytes of one left alone."""
 
 import random
 import signal
