@@ -11,7 +11,7 @@ from .method import Method, Preset
 
 HEAD_START = Method(
     "head-start",
-    "SAC on a modern critic, first in the source, then in the target alone",
+    "the default: SAC on a modern critic, first in the source, then in the target alone",
     pads=True,
     program="sac",
     presets={
