@@ -46,15 +46,17 @@ class Parts(Point):
 
 
 class Failing(Point):
-    """Gives up at one of its steps, counted over all episodes, in the way it is told to."""
+    """Gives up at one of its steps, counted over all episodes, of every one or of each, in the way it is told to."""
 
     broken_at: int | None = None  # set by tests
     how = "raise"
     steps = 0  # ever made
+    each = False
+    own_steps = 0
 
     def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict]:
         kind = type(self)
-        if kind.steps == kind.broken_at:
+        if (self.own_steps if kind.each else kind.steps) == kind.broken_at:
             kind.broken_at = None
             if kind.how == "raise":
                 raise RuntimeError("motor 3 stalled")
@@ -62,6 +64,7 @@ class Failing(Point):
                 return np.array([np.nan, 0.0]), 0.0, False, False, {}
             return np.zeros(7), 0.0, False, False, {}
         kind.steps += 1
+        self.own_steps += 1
         return super().step(action)
 
 

@@ -29,6 +29,7 @@ def whole(monkeypatch):
     monkeypatch.setattr(Failing, "steps", 0)
     monkeypatch.setattr(Failing, "broken_at", None)
     monkeypatch.setattr(Failing, "how", "raise")
+    monkeypatch.setattr(Failing, "each", False)
 
 
 def follow_each_other(rows) -> np.ndarray:
@@ -60,12 +61,12 @@ def test_a_target_that_fails_costs_nothing_but_its_episode(tmp_path, how, words,
 
 
 def test_a_failure_in_an_evaluation_says_so_and_one_in_training_does_not(tmp_path):
-    Failing.broken_at = 20  # of the 34 steps of the first evaluation, beside which training may make a few
+    Failing.each, Failing.broken_at = True, 20  # of the 34 of the first evaluation; training waits for it after 12
     why, _ = tiny.fails(tmp_path / "evaluation", **REAL | {"eval_episodes": 2})
     assert re.match(r"in an evaluation: target .*, step \d of episode 2: RuntimeError: motor 3 stalled", why)
     (run,), _ = tiny.resume(tmp_path / "evaluation")
     assert tiny.counts(run)[1] == 48
-    Failing.steps, Failing.broken_at = 0, 20
+    Failing.each, Failing.broken_at = True, 20
     why, _ = tiny.fails(tmp_path / "training", **REAL)
     assert why.startswith("target ")
 

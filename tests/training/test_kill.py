@@ -67,6 +67,18 @@ def after(seconds: float) -> Callable[[], bool]:
     return passed
 
 
+def killed_in_turn(asked: list[str], moments: list[float], folder: Path) -> None:
+    """Kill a training and each resume of it but the last, so long after a checkpoint; it ends with the same bytes."""
+    whole, out = folder / "whole", folder / "out"
+    finish(begin("train", *asked, "--out", str(whole)))
+    process = begin("train", *asked, "--out", str(out))
+    for moment in moments:
+        assert end(process, out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moments
+        process = begin("resume", str(out))
+    assert "resumed at step" in finish(process)
+    assert differing(outcome(whole), outcome(out)) == [], moments
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The training that nobody disturbed."""

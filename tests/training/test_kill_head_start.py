@@ -1,11 +1,9 @@
 """A training of the default method, ended by kill -9 at random moments, ends with the bytes of one left alone."""
 
 import random
-import signal
 from pathlib import Path
 
-from .small import differing, outcome
-from .test_kill import after, begin, end, finish
+from .test_kill import killed_in_turn
 
 SETTINGS = (
     "--task hopper-broken-joints --seeds 0 1 --head-start 1000 --domain-input flag --target-steps 200 "
@@ -17,13 +15,5 @@ ASKED = SETTINGS.split()
 
 
 def test_a_training_with_a_head_start_that_is_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    finish(begin("train", *ASKED, "--out", str(whole)))
-    dice = random.Random()
-    moments = [0.0, dice.uniform(0.0, 0.4)]  # the first one while actions are random still
-    process = begin("train", *ASKED, "--out", str(out))
-    for moment in moments:
-        assert end(process, out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moments
-        process = begin("resume", str(out))
-    assert "resumed at step" in finish(process)
-    assert differing(outcome(whole), outcome(out)) == [], moments
+    moments = [0.0, random.Random().uniform(0.0, 0.4)]  # the first one while actions are random still
+    killed_in_turn(ASKED, moments, tmp_path)

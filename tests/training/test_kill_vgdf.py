@@ -1,11 +1,10 @@
 """A training of VGDF ended by kill -9 at random moments ends with the same bytes as one that nobody disturbed."""
 
 import random
-import signal
 from pathlib import Path
 
-from .small import SHORT, differing, outcome
-from .test_kill import after, begin, end, finish
+from .small import SHORT
+from .test_kill import killed_in_turn
 
 OWN = "ensemble_widths=8 ensemble_batch=8 optimist_widths=8 members=3 warm_up=500"
 PARS = ("encoder_widths", "code_size", "encoder_batch")
@@ -14,13 +13,5 @@ ASKED = f"--method vgdf --task hopper-broken-joints --seeds 0 1 {SHARED} {OWN}".
 
 
 def test_a_vgdf_training_that_is_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    finish(begin("train", *ASKED, "--out", str(whole)))
     dice = random.Random()
-    moments = [dice.uniform(0.0, 0.4) for _ in range(2)]
-    process = begin("train", *ASKED, "--out", str(out))
-    for moment in moments:
-        assert end(process, out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moments
-        process = begin("resume", str(out))
-    assert "resumed at step" in finish(process)
-    assert differing(outcome(whole), outcome(out)) == [], moments
+    killed_in_turn(ASKED, [dice.uniform(0.0, 0.4) for _ in range(2)], tmp_path)
