@@ -368,6 +368,9 @@ def summary() -> dict[str, Any]:
                 | {"stuck": int(sum(map(sum, stuck_ones[group].values()))), "prototype": group in prototypes}
                 | {"at_50k": statistics({task: half[group][task] for task in sorted(eight)})}
             )
+    level = next(row["mean"] for row in methods if row["label"] == "par paper")
+    for row in methods:
+        row["target_steps_to_par"] = target_steps_to(level, tuple(row[n] for n in KEY[2:6]))
     return {
         "about": "Normalised final scores (0 and 100: the published references), 95 % stratified bootstrap. Written by "
         "results/make.py.",
@@ -375,6 +378,18 @@ def summary() -> dict[str, Any]:
         "prototypes_at_50k": prototypes_at_half(),
         "penalty_four_tasks": penalty(),
     }
+
+
+def target_steps_to(level: float, group: Group) -> int | None:
+    """After how many of them the mean over tasks of a method's evaluations first has this score; None: at no time."""
+    at = np.arange(0, 100_001, 1000)
+    by_task: dict[str, list[np.ndarray]] = defaultdict(list)
+    for run, curve in curves().items():
+        if run[2:6] == group and run[1] in tasks() and _compared(run[0]):
+            seen = np.isfinite(curve["normalised"])
+            by_task[run[1]].append(np.interp(at, curve["target_steps"][seen], curve["normalised"][seen]))
+    reached = np.mean([np.mean(some, axis=0) for some in by_task.values()], axis=0) >= level
+    return int(at[reached.argmax()]) if reached.any() else None
 
 
 def prototypes_at_half() -> list[dict[str, Any]]:
@@ -416,15 +431,16 @@ def between(interval: Sequence[float] | None) -> str:
 
 def methods_table() -> str:
     lines = [
-        "| method | IQM | mean | IQM at 50,000 target steps | stuck |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| method | IQM | mean | IQM at 50,000 target steps | target steps to PAR's mean | stuck |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in summary()["eight_tasks"]:
-        half = row["at_50k"]
+        half, reached = row["at_50k"], row["target_steps_to_par"]
+        steps = f"{reached:,}" if reached else "more"
         lines.append(
             f"| {row['label']}{' (prototype)' * row['prototype']} | {row['iqm']:.0f}{between(row['iqm_interval'])} | "
             f"{row['mean']:.0f}{between(row['mean_interval'])} | {half['iqm']:.0f}{between(half['iqm_interval'])} | "
-            f"{row['stuck']} of {row['runs']} |"
+            f"{steps} | {row['stuck']} of {row['runs']} |"
         )
     return "\n".join(lines)
 
@@ -450,8 +466,10 @@ def penalty_table() -> str:
     return "\n".join(lines)
 
 
-def _counts(run: tuple[str, ...]) -> bool:
-    return any(row["study"] == run[0] and row["compared"] == "yes" for row in table("studies.csv"))
+def _compared(study: str, *kinds: str) -> bool:
+    return any(
+        row["study"] == study and row["compared"] in (kinds or ("yes", "prototype")) for row in table("studies.csv")
+    )
 
 
 # --- the paper: tables/claims.yaml, and what was run of the shipped studies ---
@@ -548,7 +566,7 @@ def late(
     """By task, of each run a column of its curve, over its last fifth or at another time."""
     found: dict[str, list[float]] = defaultdict(list)
     for run, curve in curves().items():
-        if run[2:6] == (method, "classic", preset, "") and _counts(run):
+        if run[2:6] == (method, "classic", preset, "") and _compared(run[0], "yes"):
             seen = np.isfinite(curve[column])
             found[run[1]].append(when(curve["target_steps"][seen], curve[column][seen]))
     return found
@@ -719,7 +737,9 @@ def stock_body(plt: Any) -> Any:
     for panel, task in zip(axes, SHAPES, strict=True):
         for method, preset, colour in drawn:
             mine = [
-                c for run, c in curves().items() if run[1:6] == (task, method, "classic", preset, "") and _counts(run)
+                c
+                for run, c in curves().items()
+                if run[1:6] == (task, method, "classic", preset, "") and _compared(run[0], "yes")
             ]
             for body, dashes, where in (("target", "-", "shifted body"), ("source", "--", "stock body")):
                 every = [np.interp(grid, run["target_steps"], run[f"{body}_return"]) for run in mine]
