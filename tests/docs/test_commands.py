@@ -21,7 +21,6 @@ from .small_shell import Shell
 # Pages whose commands, or whose Python, another test runs.
 RUN_BY = {
     "docs/custom-environments.md": "tests/custom/test_pages.py",
-    "docs/theory.md": "tests/theory/test_page.py",
 }
 PYTHON_RUN_BY = RUN_BY | {
     "docs/adding-a-method.md": "tests/docs/test_adding_a_method.py",
