@@ -23,7 +23,6 @@ RUN_BY = {
     "docs/custom-environments.md": "tests/custom/test_pages.py",
 }
 PYTHON_RUN_BY = RUN_BY | {
-    "docs/adding-a-method.md": "tests/docs/test_adding_a_method.py",
     "docs/datasets.md": "tests/data/test_datasets_page.py",
 }
 
