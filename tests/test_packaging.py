@@ -123,5 +123,5 @@ def test_where_the_address_is_known_links_are_absolute_and_the_index_shows_it(tm
     assert made.urls["Repository"] == "https://example.org/offdyn"
     links = LINK.findall(made.readme)
     assert "https://example.org/offdyn/raw/main/docs/pictures/tasks.png" in links
-    assert "https://example.org/offdyn/blob/main/docs/getting-started.md" in links
+    assert "https://example.org/offdyn/blob/main/docs/index.md" in links
     assert all(link.startswith("https://") for link in links)

@@ -3,7 +3,7 @@
 DARC-weight: let the transition count by as much instead; it is the variant with importance weights of Eysenbach et al.
 
 Eysenbach et al. 2021, "Off-Dynamics Reinforcement Learning: Training for Transfer with Domain Classifiers", algorithm
-1; Lyu et al. 2024, appendix "Implementation details", for the coefficients. Presets: docs/methods/darc.md.
+1; Lyu et al. 2024, appendix "Implementation details", for the coefficients. Presets: docs/methods/darc-vgdf.md.
 """
 
 from dataclasses import dataclass, replace

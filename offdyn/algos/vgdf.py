@@ -1,7 +1,7 @@
 """VGDF: learn from those source transitions whose next value is likely under what an ensemble imagines of the target.
 
 Xu et al. 2023, "Cross-Domain Policy Adaptation via Value-Guided Data Filtering", algorithm 1. Presets:
-docs/methods/vgdf.md.
+docs/methods/darc-vgdf.md.
 """
 
 import dataclasses

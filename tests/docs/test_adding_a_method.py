@@ -1,4 +1,4 @@
-"""The method that docs/adding-a-method.md adds, with the code that stands there."""
+"""The method that docs/api.md adds, with the code that stands there."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from offdyn.algos.registry import METHODS, RECIPES
 
 from .pages import python_blocks
 
-METHOD, TRIAL, TEST = python_blocks("docs/adding-a-method.md")
+METHOD, TRIAL, TEST = python_blocks("docs/api.md")[-3:]
 
 
 @pytest.fixture(scope="module")

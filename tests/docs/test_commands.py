@@ -21,11 +21,8 @@ from .small_shell import Shell
 # Pages whose commands, or whose Python, another test runs.
 RUN_BY = {
     "docs/custom-environments.md": "tests/custom/test_pages.py",
-    "docs/theory.md": "tests/theory/test_page.py",
-    "docs/sim-to-sim.md": "tests/custom/test_pages.py",
 }
 PYTHON_RUN_BY = RUN_BY | {
-    "docs/adding-a-method.md": "tests/docs/test_adding_a_method.py",
     "docs/datasets.md": "tests/data/test_datasets_page.py",
 }
 

@@ -239,7 +239,7 @@ def test_python_edits_change_one_known_quantity() -> None:
 
 
 def test_the_examples_of_the_manual_are_one_shift_in_two_forms() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "shifts.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
     written, worn = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     example = next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Task(" in code)
     names: dict = {}

@@ -1,4 +1,4 @@
-"""How often a 95 % interval holds the truth, by simulation: prints the table of docs/statistics.md (some minutes).
+"""How often a 95 % interval holds the truth, by simulation: prints the table of docs/report.md (some minutes).
 
 python tests/report/coverage.py
 """
