@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from offdyn.algos.registry import RECIPES
 from offdyn.report.bootstrap import estimate
 from offdyn.report.statistics import iqm, late_mean, mean
 
@@ -166,7 +167,7 @@ def read_run(folder: Path, study: str, cut_short: bool) -> tuple[dict[str, Any],
         "method": config["method"],
         "backbone": settings.get("backbone") or "classic",
         "preset": config["preset"],
-        "variant": variant(settings, chosen),
+        "variant": variant(settings, chosen, preset_of(config["method"], config["preset"])),
         "seed": config["seed"],
     }
     with (folder / "curve.csv").open(newline="") as file:
@@ -225,9 +226,16 @@ def today(settings: dict[str, Any], chosen: Iterable[str]) -> tuple[dict[str, An
     return new, chosen
 
 
-def variant(settings: dict[str, Any], chosen: Iterable[str]) -> str:
+def preset_of(method: str, preset: str) -> dict[str, str]:
+    """Its choices for every task, as they are today."""
+    found = RECIPES[method].method.presets.get(preset) if method in RECIPES else None
+    return {name: text(value) for name, value in found.fields.items()} if found else {}
+
+
+def variant(settings: dict[str, Any], chosen: Iterable[str], preset: dict[str, str]) -> str:
     """What was chosen beyond the preset, in one spelling."""
     named = {name: settings[name] for name in chosen if name not in UNSEEN and name in settings}
+    named = {name: value for name, value in named.items() if preset.get(name) != text(value)}
     if "source_data" in named:
         named["source_data"] = Path(str(named["source_data"])).stem
     return said({name: text(value) for name, value in named.items() if USUAL.get(name) != value})

@@ -16,7 +16,14 @@ HEAD_START = Method(
     program="sac",
     presets={
         "simba": Preset(
-            {"backbone": "simba", "head_start": 100_000, "updates_per_target_step": 4, "learns_from": "target"},
+            {
+                "backbone": "simba",
+                "critic_widths": (128, 128),
+                "head_start": 300_000,
+                "source_steps_per_target_step": 10,
+                "updates_per_target_step": 4,
+                "learns_from": "target",
+            },
             offline={"head_start": 0, "learns_from": "both", "domain_input": "flag"},
         )
     },

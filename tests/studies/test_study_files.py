@@ -87,7 +87,7 @@ def test_what_is_compared_on_one_backbone_has_one_budget_and_as_many_updates(nam
         assert (run.sac.backbone, plan.padded) == ("simba", True)
         if plan.acts_in_target:
             assert plan.target_budget == 100_000
-            assert 0.8 <= plan.updates_per_tick * plan.length / plan.tick / 500_000 <= 1
+            assert 0.8 <= plan.updates_per_tick * plan.length / plan.tick / 500_000 <= 1.05
 
 
 def test_a_choice_is_tested_with_seeds_and_on_tasks_that_it_was_not_made_on() -> None:

@@ -22,7 +22,7 @@ from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, rows_of, tra
 
 BRIEF: dict[str, Any] = {"eval_episodes": 1, "eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8}
 BRIEF |= {"learning_starts": 4, "random_steps": 2, "log_interval": 40, "checkpoint_interval": 60, **SMALL_NETWORKS}
-BRIEF |= {"target_steps": 20, "head_start": 60, "eval_interval": 40}
+BRIEF |= {"target_steps": 20, "head_start": 60, "eval_interval": 40, "source_steps_per_target_step": 5}
 # A tick has five source steps, then one target step, and four updates: those of the head start from step 5 on, the
 # first tick before which there are four source transitions, then from 80 on, before which there are four of the target.
 LEFT = [(0, 0, 0), (40, 0, 28), (60, 4, 44), (60, 12, 76), (60, 20, 108)]
@@ -37,13 +37,9 @@ def test_it_is_the_default_method_and_its_numbers_are_those_of_its_page() -> Non
     config = build("hopper-big-head")[0]
     plan = config.schedule
     assert config.method == DEFAULT == "head-start"
-    assert (config.sac.backbone, plan.head_start, plan.updates_each, plan.learns_from) == (
-        "simba",
-        100_000,
-        4,
-        "target",
-    )
-    assert config.sac.batch_size == 256
+    assert (plan.head_start, plan.source_steps_per_target_step, plan.updates_each) == (300_000, 10, 4)
+    assert (config.sac.backbone, config.sac.critic_widths, config.sac.actor_widths) == ("simba", (128, 128), (128,))
+    assert (plan.learns_from, config.sac.batch_size) == ("target", 256)
 
 
 @pytest.mark.parametrize(
