@@ -50,6 +50,8 @@ class Sac:
     backup_critics: int | None = None  # so many of them, drawn for each update, make the backup; None: all
     actor_value: str = setting("min", choices=("min", "mean"))  # or mean: of the critics, what the actor climbs
     actor_interval: int = 1  # critic steps per actor step
+    # Polyak rate of a slow copy of the actor, which is then the policy that is tested and deployed.
+    actor_average: float | None = setting(None, above=0, most=1)
     entropy_in_backup: bool = True
     tune_temperature: bool = False
     temperature_per_domain: bool = False  # where tuned, each domain's by its own transitions
@@ -68,6 +70,12 @@ class Agent(NamedTuple):
     critic: Trained  # all critics: every array has a leading axis of them
     target_critic: Parameters
     log_temperature: Trained  # [], or [2]: the target's and the source's
+    slow_actor: Parameters | None = None  # None where no average is kept
+
+    @property
+    def deployed(self) -> Parameters:
+        """The actor that is tested and saved as the run's policy."""
+        return self.actor.value if self.slow_actor is None else self.slow_actor
 
 
 class Policy(NamedTuple):
@@ -110,11 +118,13 @@ def init(key: jax.Array, sac: Sac, spec: Spec) -> Agent:
     critic = jax.vmap(critic_init)(jax.random.split(critic_key, sac.critics))
     # No temperature at all is a tiny one: its logarithm stays finite.
     log_temperature = jnp.log(jnp.maximum(jnp.asarray(sac.temperature, jnp.float32), 1e-30))
+    actor = actor_network(sac, spec).init(actor_key, state_inputs(spec))
     return Agent(
-        fresh(actor_network(sac, spec).init(actor_key, state_inputs(spec))),
+        fresh(actor),
         fresh(critic),
         jax.tree.map(jnp.array, critic),  # copies: buffers of the state are donated one by one
         fresh(jnp.broadcast_to(log_temperature, (2,) if sac.temperature_per_domain else ())),
+        None if sac.actor_average is None else jax.tree.map(jnp.array, actor),
     )
 
 
@@ -263,6 +273,8 @@ def learn(
         after, actor_value, entropy = jax.lax.cond(
             step % sac.actor_interval == 0, actor_step, lambda agent: (agent, zero, zero), judged
         )
+    if sac.actor_average is not None:
+        after = after._replace(slow_actor=drift(after.slow_actor, after.actor.value, sac.actor_average))
     return after, {
         "critic loss": critic_value,
         "mean value": mean_value,

@@ -394,7 +394,9 @@ class Cohort:
             # A temperature that is not tuned is this run's setting, not the earlier run's.
             if "log_temperature" not in name or self.runs[0].sac.tune_temperature:
                 for lane, arrays in starts.items():
-                    of_lanes[lane] = matching(name, arrays, of_lanes[lane])
+                    # An average begins with the actor, where that run kept none.
+                    known = name if name in arrays else name.replace(".slow_actor", ".actor.value")
+                    of_lanes[lane] = matching(known, arrays, of_lanes[lane])
             filled[name] = of_lanes
         self.learner.lanes = self.learner.lanes._replace(**fill_leaves(now, filled))
 

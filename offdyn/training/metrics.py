@@ -267,7 +267,7 @@ def policies_of(cohort: Cohort) -> Policies:
 
 def _deployed(cohort: Cohort, lanes: Lane) -> list[np.ndarray]:
     """The actor's arrays of each lane's deployed member."""
-    members = [agent.actor.value for agent in (lanes.agent, *lanes.others)]
+    members = [agent.deployed for agent in (lanes.agent, *lanes.others)]
     every, chosen = np.arange(cohort.lanes_count), cohort.members.deployed
     return [np.stack([np.asarray(array) for array in same])[chosen, every] for same in zip(*members, strict=True)]
 

@@ -58,9 +58,9 @@ SHARED: Published = {
 }
 # Of actor, critics or method, what no publication speaks of: what is not tuned, and what we added.
 UNPUBLISHED = {
-    "backbone", "domain_input", "precision", "temperature_learning_rate", "temperature_per_domain", "target_entropy",
-    "entropy_per_action", "weigh", "deviation_shuffled", "deviation_averaged", "weight_shuffled", "weight_averaged",
-    "standardise_inputs", "weigh_conservatism",
+    "actor_average", "backbone", "domain_input", "precision", "temperature_learning_rate", "temperature_per_domain",
+    "target_entropy", "entropy_per_action", "weigh", "deviation_shuffled", "deviation_averaged", "weight_shuffled",
+    "weight_averaged", "standardise_inputs", "weigh_conservatism",
 }  # fmt: skip
 
 CLONING: Published = {
