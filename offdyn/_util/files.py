@@ -103,3 +103,12 @@ def parse_json(text: bytes, where: object, newest: int | None = None) -> dict[st
 def is_plain(name: object) -> bool:
     """Whether a name is that of a file in its own folder, and leads nowhere else."""
     return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\\0") and len(name) < 256
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that a process may still take; None where nobody says."""
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None

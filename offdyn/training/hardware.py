@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as Along
 
 from .._util.cores import every
 from .._util.errors import OffdynError
-from .._util.memory import free_memory
+from .._util.files import free_memory
 from .._util.types import Array
 from ..data.transition import row_width
 from .config import RunConfig
