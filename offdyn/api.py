@@ -15,12 +15,12 @@ from .algos.method import Method
 from .algos.registry import DEFAULT, METHODS, RECIPES, Recipe
 from .envs import custom, pairs
 from .envs.pairs import Pair
-from .training import base_policy as base_policies
+from .policies import base as base_policies
+from .policies.trained import Policy
 from .training import evaluation
 from .training import progress as progresses
 from .training import trainer as training
 from .training.config import RunConfig, build, lists_of_floats, with_first_phases
-from .training.policies import Policy
 from .training.progress import Callbacks, OnCheckpoint, OnEvaluation, Progress
 from .training.run_folder import RunFolder
 
@@ -194,7 +194,7 @@ def load_policy(
     """
     _give_base_policy(base_policy)
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
-    policy = base_policies.policy_of(folder, domain, normalised=normalised)
+    policy = folder.policy(domain, normalised=normalised)
     if domain == "source" and folder.config.sac.domain_input != "none" and not policy.of_source:
         raise OffdynError(f"{policy.path}: was saved without its source's side: only the target's is known")
     return policy

@@ -93,8 +93,3 @@ class ResidualBodies:
             if (residual := self._residuals[body]) is not None:
                 places.setdefault(id(residual), []).append(position)
         return [(self._residuals[ids[at[0]]], np.array(at)) for at in places.values()]
-
-
-def with_residuals(domain: Domain, residuals: Sequence[Residual | None]) -> Domain:
-    """The domain with these base policies in its bodies, where there are any."""
-    return ResidualBodies(domain, residuals) if any(one is not None for one in residuals) else domain

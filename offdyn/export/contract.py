@@ -18,8 +18,8 @@ from ..data.datasets import target_log
 from ..envs import pairs
 from ..envs.custom import OwnPair
 from ..envs.tasks import Task
+from ..policies.trained import Policy
 from ..training.checkpoint import CohortFolder
-from ..training.policies import Policy
 from ..training.run_folder import RunFolder
 from .parts import Parts
 

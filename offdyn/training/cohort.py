@@ -15,11 +15,11 @@ from ..envs import pairs
 from ..envs.custom_batch import OwnBodies
 from ..envs.domain import NoBodies, Rows
 from ..envs.processes import BodyProcesses
-from ..envs.residual import with_residuals
+from ..envs.residual import ResidualBodies
 from ..envs.tasks import Task
-from .base_policy import as_chosen, residuals_of
+from ..policies.base import as_chosen
 from .checkpoint import NewRows
-from .config import RunConfig
+from .config import RunConfig, residuals_of
 from .device_sources import DeviceSources
 from .hardware import Devices, beside_a_gpu
 from .program import Experience, Lane, Learner, fill_leaves, matching, named_leaves
@@ -134,10 +134,12 @@ def open_source(run: RunConfig) -> SourceData:
     """The dataset that the run names."""
     from ..data.datasets import open_dataset  # only where there is one
 
-    assert run.schedule.source_data is not None
-    dataset, out_of_reach = as_chosen(open_dataset(run.schedule.source_data, target=run.task), run)
+    wanted, out_of_reach = str(run.schedule.source_data), 0
+    dataset = open_dataset(wanted, target=run.task)
+    if run.base is not None:
+        dataset, out_of_reach = as_chosen(dataset, wanted, run.base, run.task)
     rows = dataset.rows()
-    name = str(dataset.card.get("name") or Path(str(run.schedule.source_data)).stem)
+    name = str(dataset.card.get("name") or Path(wanted).stem)
     return SourceData(name, rows, hashlib.sha256(rows.tobytes()).hexdigest(), out_of_reach)
 
 
@@ -192,8 +194,9 @@ class Cohort:
             domain = pairs.with_effects(domain, robots, starts)
         elif bodies:
             domain = pairs.open_bodies(bodies, starts, threads, self.plan.env_processes, self.plan.padded)
-        of_sources = [residual for residual in self.residuals for _ in range(self.bodies)]
-        domain = with_residuals(domain, of_sources + self.residuals * self.plan.acts_in_target)
+        if any(self.residuals):
+            of_sources = [residual for residual in self.residuals for _ in range(self.bodies)]
+            domain = ResidualBodies(domain, of_sources + self.residuals * self.plan.acts_in_target)
         if self.bodies > 1:
             # Staggered, so that time limits do not end all episodes of a run at once.
             spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies

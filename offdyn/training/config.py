@@ -7,7 +7,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from ..algos.method import Preset
 from ..algos.registry import DEFAULT, METHODS, Recipe, recipe
 from ..algos.sac import Sac, actor_network, critic_network
 from ..envs import batched, padding, pairs
-from . import base_policy
+from ..envs.residual import Residual
+from ..policies import base as base_policy
 from .schedule import ALSO, NEW_NAMES, OLDER, WATCHING, Schedule, renamed
 
 FORMAT = 1  # of config.yaml
@@ -79,6 +80,14 @@ class RunConfig:
         return (self.name, mine) == (other.name, its)
 
     @property
+    def base(self) -> base_policy.Asked | None:
+        """The base policy that it moves, if any."""
+        plan = self.schedule
+        if plan.base_policy is None or plan.residual is None:
+            return None
+        return base_policy.Asked(plan.base_policy, plan.base_sha256, plan.residual)
+
+    @property
     def spec(self) -> Spec:
         """What its networks are built for."""
         spec = pairs.spec_of(self.task)
@@ -95,6 +104,12 @@ class RunConfig:
         family = "any robot" if self.schedule.padded else pairs.family_of(self.task)
         method = self.recipe.method
         return repr((family, method.program or method.name, sorted(static.items()), alone))
+
+
+def residuals_of(runs: Sequence[RunConfig]) -> list[Residual | None]:
+    """Of each run, opened and tried out; those that are gone, were changed or do not fit are refused."""
+    asked = [(run.base, run.task) for run in runs]
+    return base_policy.open_residuals(asked) if any(its for its, _ in asked) else [None] * len(runs)
 
 
 def methods_of(runs: Iterable[RunConfig]) -> str:
@@ -160,7 +175,8 @@ def build(
     below = {**values, **the_recipe.defaults}
     chosen = renamed(chosen, below)
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
-    values |= base_policy.recorded(values)
+    if values.get("base_policy") is not None or values.get("residual") is not None:
+        values |= base_policy.recorded(values)
     values.setdefault("batch_size", BATCH if values.get("learns_from", Schedule.learns_from) == "both" else 2 * BATCH)
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})

@@ -20,8 +20,8 @@ from ..envs import pairs
 from ..envs.custom import EnvironmentFailed
 from ..envs.domain import Domain, Rows
 from ..envs.pairs import Pair
-from ..envs.residual import Residual, with_residuals
-from .policies import Policies
+from ..envs.residual import Residual, ResidualBodies
+from ..policies.trained import Policies
 
 EVALUATION = 2  # the role in (seed, role, ...) that seeds starts; training uses 0 for source and 1 for target
 PIECES_FOR_EACH = 3  # of an evaluation, about as long as each other, for every child: fewer, and the last is waited for
@@ -55,7 +55,6 @@ def evaluate(
 
     `residuals`: of each lane, where some move the actions of base policies.
     """
-    residuals = residuals or [None] * len(tasks)
     if isinstance(tasks[0], pairs.OwnPair):
         try:
             return _evaluate_own(policies, tasks, seeds, residuals, target_episodes, source_episodes, index, kept_rows)
@@ -69,7 +68,8 @@ def evaluate(
     bodies = [(task, role) for task in tasks for role in roles]
     starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
     domain = pairs.open_bodies(bodies, starts, threads, padded=padded)
-    domain = with_residuals(domain, [residual for residual in residuals for _ in roles])
+    if any(residuals):
+        domain = ResidualBodies(domain, [residual for residual in residuals for _ in roles])
     returns = np.zeros(lanes * per_lane)
     stepped: list[np.ndarray] = []
     packed: list[np.ndarray] = []
@@ -136,7 +136,8 @@ def _play(
         return np.zeros((lanes, 0)), stepped, packed
     starts = [(seed, EVALUATION, index, number, body) for seed in seeds for body in range(at_once)]
     domain = pairs.open_bodies([(task, role) for task in tasks for _ in range(at_once)], starts)
-    domain = with_residuals(domain, [residual for residual in residuals for _ in range(at_once)])
+    if any(residuals):
+        domain = ResidualBodies(domain, [residual for residual in residuals for _ in range(at_once)])
     returns = np.zeros((rounds, lanes * at_once))
     try:
         for episode in range(rounds):
@@ -184,7 +185,7 @@ class Evaluator:
         from .hardware import beside_a_gpu  # not in a child, which needs no device
 
         # May hold what cannot be told to another process.
-        own = isinstance(tasks[0], pairs.OwnPair) or any(residual is not None for residual in residuals)
+        own = isinstance(tasks[0], pairs.OwnPair) or any(residuals)
         count = min(len(tasks), cores.left_for_evaluation(threads), MOST_PROCESSES) if beside_a_gpu() and not own else 0
         self.children = [self._begin() for _ in range(count)]
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children

@@ -12,9 +12,9 @@ from ..algos.networks import DOMAIN_INPUTS
 from ..algos.sac import actor_network
 from ..data.replay import Moments
 from ..envs import pairs
+from ..policies.trained import Policies, StdHead
 from .cohort import Cohort
 from .evaluation import Evaluation, Evaluator
-from .policies import Policies, StdHead
 from .program import DIAGNOSED_ROWS, Lane
 from .progress import Evaluated, Progress
 from .run_folder import RunFolder

@@ -20,10 +20,10 @@ from .._util.errors import OffdynError
 from .._util.files import read_json, write_atomically
 from ..envs import custom, pairs
 from ..envs.custom_batch import Row
-from . import base_policy
+from ..policies.base import Asked, as_chosen
 from .checkpoint import COHORTS, CohortFolder, check_record, checked_runs, to_record
 from .cohort import Cohort
-from .config import RunConfig, group, to_yaml
+from .config import RunConfig, group, residuals_of, to_yaml
 from .hardware import check_memory
 from .progress import Progress
 from .run_folder import RunFolder
@@ -54,7 +54,7 @@ Runs = list[RunConfig]
 
 def checked(runs: Sequence[RunConfig], out: Path, progress: Progress) -> list[Runs]:
     """The cohorts that these runs come to, of which nothing is there yet and all could be trained here."""
-    base_policy.check(runs)
+    residuals_of(runs)  # which says what is amiss with a base policy
     _check_starts(runs, out)
     check_datasets(runs, progress)
     _check_logs(runs)
@@ -117,21 +117,21 @@ def check_datasets(runs: Sequence[RunConfig], progress: Progress) -> None:
                 f"{wanted}: not fit to learn from ({named}); `offdyn check {_arguments(run)}` says more, and "
                 "--allow-faulty-data trains on it all the same"
             )
-        if run.schedule.base_policy is not None:
-            kept, left_out = base_policy.as_chosen(dataset, run)
+        if run.base is not None:
+            kept, left_out = as_chosen(dataset, wanted, run.base, run.task)
             progress.say(
                 f"{wanted}: {left_out} of {len(kept) + left_out} transitions are left out: no residual of "
                 f"{run.schedule.residual:g} on the base policy leads to their actions"
             )
 
 
-def _asked(runs: Sequence[RunConfig]) -> dict[tuple[str, str, base_policy.Asked | None], RunConfig]:
+def _asked(runs: Sequence[RunConfig]) -> dict[tuple[str, str, Asked | None], RunConfig]:
     """A run for each dataset, base policy, and what it stands for: a robot's source, which all its targets share."""
     asked = {}
     for run in runs:
         if run.schedule.source_data is not None:
             stands_for = run.task if isinstance(run.task, pairs.OwnPair) else pairs.source_of(run.task)
-            asked[run.schedule.source_data, stands_for.name, base_policy.asked_by(run)] = run
+            asked[run.schedule.source_data, stands_for.name, run.base] = run
     return asked
 
 

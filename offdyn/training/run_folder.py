@@ -22,7 +22,8 @@ from .._util.cores import every, taken
 from .._util.errors import OffdynError, shown
 from .._util.files import content, read_json, write_atomically
 from ..envs import pairs
-from .config import RunConfig, from_yaml, to_yaml
+from ..policies.trained import EnvironmentPolicy, Policy
+from .config import RunConfig, from_yaml, residuals_of, to_yaml
 from .schedule import todays_column
 
 FORMAT = 1  # of provenance.json and final.json
@@ -235,6 +236,13 @@ class RunFolder:
         path.parent.mkdir(exist_ok=True)
         # One entry: safetensors writes several in an order of its own, other bytes every time.
         write_atomically(path, to_bytes(dict(arrays), {"about": json.dumps(said)}))
+
+    def policy(self, domain: str = "target", *, normalised: bool = False) -> Policy:
+        """All of its policy, its base policy included; `normalised`: in training's terms, not the environment's."""
+        path, (residual,) = self.path / "policy.safetensors", residuals_of([self.config])
+        if normalised:
+            return Policy(path, domain, residual)
+        return EnvironmentPolicy(path, self.config.task, domain, residual)
 
     def write_agent(self, arrays: Mapping[str, np.ndarray]) -> None:
         write_atomically(self.path / "agent.safetensors", to_bytes(dict(arrays), {"format": "1"}))

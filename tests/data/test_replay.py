@@ -9,9 +9,9 @@ from scipy import stats
 from offdyn.data.replay import Moments, Replay, no_moments, unpack
 from offdyn.data.transition import pack, row_width
 from offdyn.envs.domain import Rows
+from offdyn.policies.trained import Policy
 from offdyn.training.cohort import Cohort
 from offdyn.training.metrics import policies_of, write_policy
-from offdyn.training.policies import Policy
 from offdyn.training.run_folder import RunFolder
 
 from ..algos.core.in_numpy import flat

@@ -10,9 +10,9 @@ import pytest
 
 from offdyn._util.errors import OffdynError
 from offdyn.envs.tasks import resolve
+from offdyn.policies.trained import Policies
 from offdyn.training import hardware, metrics
 from offdyn.training.evaluation import Evaluator, evaluate
-from offdyn.training.policies import Policies
 
 from . import small
 

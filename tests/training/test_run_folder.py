@@ -14,9 +14,9 @@ from tensorboardX.proto.event_pb2 import Event
 import offdyn
 from offdyn._util.errors import OffdynError
 from offdyn.envs import pairs, toy
+from offdyn.policies.trained import Policy
 from offdyn.training import trainer as training
 from offdyn.training.config import from_yaml
-from offdyn.training.policies import Policy
 from offdyn.training.progress import Stop, Stopped
 from offdyn.training.run_folder import RunFolder
 

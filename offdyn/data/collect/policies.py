@@ -13,10 +13,10 @@ from ..._util.errors import OffdynError
 from ..._util.files import write_atomically
 from ...envs import pairs
 from ...envs.tasks import Task
+from ...policies.trained import Policies, Policy
 from ...training import trainer as training
 from ...training.checkpoint import COHORTS
 from ...training.config import RunConfig, build, to_yaml
-from ...training.policies import Policies, Policy
 from ...training.progress import Progress, Quiet, Stop, Stopped
 from ...training.run_folder import PACKAGES, RunFolder
 from ..datasets import made_here, save

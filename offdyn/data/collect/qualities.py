@@ -16,7 +16,7 @@ from ..._util.errors import OffdynError, unknown
 from ...envs import pairs
 from ...envs.pairs import Pair
 from ...envs.robots import ROBOTS
-from ...training.policies import Policies
+from ...policies.trained import Policies
 from ...training.progress import Progress, Quiet
 from ...training.run_folder import RunFolder
 from ..datasets import Dataset, join, load, made_here, save

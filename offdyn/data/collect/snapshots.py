@@ -17,8 +17,8 @@ from ..._util.errors import OffdynError, check_format
 from ..._util.files import write_atomically
 from ...envs import pairs
 from ...envs.pairs import Pair
+from ...policies.trained import Policies, Policy
 from ...training import evaluation
-from ...training.policies import Policies, Policy
 from ...training.run_folder import RunFolder
 from .episodes import NOISE, role_of
 
