@@ -20,7 +20,8 @@ from .policies.trained import Policy
 from .training import evaluation
 from .training import progress as progresses
 from .training import trainer as training
-from .training.config import RunConfig, build, lists_of_floats, with_first_phases
+from .training.config import RunConfig, build, lists_of_floats
+from .training.preparation import with_first_phases
 from .training.progress import Callbacks, OnCheckpoint, OnEvaluation, Progress
 from .training.run_folder import RunFolder
 

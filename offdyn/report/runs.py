@@ -17,7 +17,8 @@ import yaml
 
 from .._util.errors import OffdynError, check_format
 from .._util.files import content
-from ..training.schedule import OLDER, Schedule, renamed, todays_column
+from ..training.config import OLDER, Schedule, renamed
+from ..training.run_folder import todays_column
 from .folders import run_folders, standing_apart
 from .statistics import late_mean
 

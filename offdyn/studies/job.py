@@ -32,9 +32,10 @@ import yaml
 from .._util import files
 from .._util.errors import OffdynError, check_format
 from .._util.files import write_atomically
-from ..training.config import RunConfig, from_yaml, methods_of, to_yaml
+from ..training.config import RunConfig
+from ..training.preparation import methods_of
 from ..training.progress import Lines, Progress, Quiet, stop_on_signals
-from ..training.run_folder import RunFolder
+from ..training.run_folder import RunFolder, from_yaml, to_yaml
 
 if TYPE_CHECKING:
     from ..training.progress import Stop

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -19,18 +20,38 @@ from safetensors.numpy import save as to_bytes
 
 from .. import __version__
 from .._util.cores import every, taken
-from .._util.errors import OffdynError, shown
-from .._util.files import content, read_json, write_atomically
+from .._util.errors import OffdynError, check_format, shown
+from .._util.files import content, parse_yaml, read_json, write_atomically
+from ..algos.registry import recipe
+from ..algos.sac import Sac
 from ..envs import pairs
 from ..policies.trained import EnvironmentPolicy, Policy
-from .config import RunConfig, from_yaml, residuals_of, to_yaml
-from .schedule import todays_column
+from .config import RunConfig, Schedule, build, renamed, residuals_of
 
-FORMAT = 1  # of provenance.json and final.json
+FORMAT = 1  # of config.yaml, provenance.json and final.json
 RECORDED = ("curve.csv", "metrics.jsonl")  # files that grow while a run trains
 STATES = ("unknown", "running", "stopped", "failed", "finished")
 FLUSH_SECONDS = 20.0  # after which TensorBoard sees what is new
 PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
+
+
+# Columns of a curve as older runs name them.
+OLDER_COLUMNS = {"penalty_mean": "reward_penalty", "spread_of_imagined_values": "std_of_imagined_values"} | {
+    f"{name}_rows": f"{name}_transitions"
+    for name in (
+        "mean_weight_of_source",
+        "deviation_on_source",
+        *(
+            f"{what}_on_{which}_target"
+            for what in ("deviation", "ensemble_error", "ensemble_log_likelihood")
+            for which in ("fresh", "held-out")
+        ),
+    )
+}
+
+
+def todays_column(name: str) -> str:
+    return OLDER_COLUMNS.get(name, name)
 
 
 class RunFolder:
@@ -301,6 +322,51 @@ class RunFolder:
                 events.close()
         if self._wandb is not None:
             self._wandb.close()
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The complete run as text; `from_yaml` gives back an equal one."""
+    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings().items()}
+    head = {
+        "format": FORMAT,
+        "task": config.task.to_mapping(),
+        "method": config.method,
+        "preset": config.preset,
+        "seed": config.seed,
+        "allow_no_shift": config.allow_no_shift,
+        "chosen": list(config.chosen),
+    }
+    return yaml.safe_dump(head | {"settings": listed}, sort_keys=False)
+
+
+def from_yaml(text: str | bytes, where: Path) -> RunConfig:
+    """Read back what `to_yaml` wrote."""
+    try:
+        read = parse_yaml(text, where)
+        check_format(read["format"], FORMAT, where)
+        if not isinstance(read["settings"], dict):
+            raise TypeError("no settings")
+        if not isinstance(read["preset"], str):
+            raise TypeError("no preset")
+        # A setting that the run does not know came later: its default is what the run did, whatever presets say now.
+        settings = _defaults(read["method"]) | renamed(read["settings"])
+        config, _ = build(
+            read["task"],
+            read["method"],
+            read["preset"],
+            read["seed"],
+            settings,
+            allow_no_shift=read["allow_no_shift"],
+        )
+        return dataclasses.replace(config, chosen=tuple(read["chosen"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise OffdynError(f"{where}: not a run's config.yaml ({error})") from None
+
+
+def _defaults(method: str) -> dict[str, Any]:
+    """Every setting as its class has it."""
+    parts = (Schedule, Sac, recipe(method).method.hyper)
+    return {field.name: field.default for part in parts for field in dataclasses.fields(part)}
 
 
 def _changes(was: RunConfig, now: RunConfig) -> str:

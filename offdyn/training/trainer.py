@@ -17,7 +17,7 @@ from ..envs import pairs
 from ..envs.custom import EnvironmentFailed
 from .checkpoint import COHORTS, CohortFolder, Saved
 from .cohort import Cohort
-from .config import RunConfig, from_yaml, group, methods_of
+from .config import RunConfig
 from .hardware import beside_a_gpu, describe, forget_programs, keep_programs
 from .metrics import Measurements, policies_of, write_policy
 from .preparation import (
@@ -27,12 +27,14 @@ from .preparation import (
     checked,
     cohort_folder,
     finish_making,
+    group,
     load_start,
     make_folders,
+    methods_of,
     start_failed,
 )
 from .progress import CallbackFailed, Callbacks, Progress, Quiet, Stop, Stopped
-from .run_folder import RECORDED, RunFolder, surroundings
+from .run_folder import RECORDED, RunFolder, from_yaml, surroundings
 
 ROWS_FILE = 64 * 2**20  # bytes of new rows that do not wait for a checkpoint: it would stop the training for as long
 ENDED = ("finished", "failed")  # states of a run that nothing is left to do for

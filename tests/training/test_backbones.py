@@ -13,8 +13,9 @@ from offdyn._util.errors import OffdynError
 from offdyn.data.datasets import save
 from offdyn.training import trainer as training
 from offdyn.training.cohort import Cohort
-from offdyn.training.config import RunConfig, build, with_first_phases
+from offdyn.training.config import RunConfig, build
 from offdyn.training.metrics import policies_of
+from offdyn.training.preparation import with_first_phases
 from offdyn.training.progress import Quiet
 
 from ..probes import quick_compilation  # noqa: F401

@@ -14,8 +14,9 @@ from offdyn._util.errors import OffdynError
 from offdyn.algos.registry import METHODS, RECIPES
 from offdyn.data.datasets import save
 from offdyn.training.cohort import Cohort
-from offdyn.training.config import build, with_first_phases
+from offdyn.training.config import build
 from offdyn.training.metrics import policies_of
+from offdyn.training.preparation import with_first_phases
 
 from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train

@@ -12,8 +12,8 @@ from offdyn._util.errors import OffdynError
 from offdyn.cli.main import main
 from offdyn.envs import pairs
 from offdyn.training import wandb as mirror
-from offdyn.training.config import build, from_yaml, to_yaml
-from offdyn.training.run_folder import RunFolder
+from offdyn.training.config import build
+from offdyn.training.run_folder import RunFolder, from_yaml, to_yaml
 
 from . import small
 

@@ -16,9 +16,9 @@ from ...envs.tasks import Task
 from ...policies.trained import Policies, Policy
 from ...training import trainer as training
 from ...training.checkpoint import COHORTS
-from ...training.config import RunConfig, build, to_yaml
+from ...training.config import RunConfig, build
 from ...training.progress import Progress, Quiet, Stop, Stopped
-from ...training.run_folder import PACKAGES, RunFolder
+from ...training.run_folder import PACKAGES, RunFolder, to_yaml
 from ..datasets import made_here, save
 from . import replays, snapshots
 
