@@ -19,7 +19,6 @@ from ..envs import pairs
 from ..training.cohort import Cohort
 from ..training.config import RunConfig
 from ..training.hardware import beside_a_gpu
-from ..training.metrics import policies_of
 from . import cost
 
 WARM_TICKS = 3  # in which everything is compiled
@@ -137,7 +136,7 @@ def _timed_ticks(cohort: Cohort) -> float:
 
 
 def _timed_episodes(cohort: Cohort, threads: int) -> float:
-    plan, policies = cohort.plan, policies_of(cohort)
+    plan, policies = cohort.plan, cohort.policies()
     roles = ["target"] * plan.eval_episodes + ["source"] * plan.eval_source_episodes
     bodies = [(task, role) for task in cohort.tasks for role in roles]
     domain = pairs.open_bodies(bodies, [(0, number) for number in range(len(bodies))], threads, padded=plan.padded)

@@ -27,7 +27,7 @@ from ..policies.base import Asked, as_chosen
 from .checkpoint import COHORTS, CohortFolder, check_record, checked_runs, to_record
 from .config import RunConfig, Schedule, build, residuals_of
 from .hardware import check_memory
-from .progress import Progress
+from .progress import Progress, check_wandb
 from .run_folder import RunFolder, to_yaml
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ def checked(runs: Sequence[RunConfig], out: Path, progress: Progress) -> list[Ru
     check_datasets(runs, progress)
     _check_logs(runs)
     if any(run.schedule.wandb for run in runs):
-        from . import wandb
-
-        wandb.check(runs)
+        check_wandb(runs)
     cohorts = group(_left_to_do(runs, out))
     _check_new(cohorts, out)
     for members in cohorts:

@@ -7,10 +7,8 @@ import io
 import itertools
 import json
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,6 @@ import numpy as np
 import yaml
 from safetensors.numpy import save as to_bytes
 
-from .. import __version__
-from .._util.cores import every, taken
 from .._util.errors import OffdynError, check_format, shown
 from .._util.files import content, parse_yaml, read_json, write_atomically
 from ..algos.registry import recipe
@@ -27,12 +23,12 @@ from ..algos.sac import Sac
 from ..envs import pairs
 from ..policies.trained import EnvironmentPolicy, Policy
 from .config import RunConfig, Schedule, build, renamed, residuals_of
+from .progress import Mirror
 
 FORMAT = 1  # of config.yaml, provenance.json and final.json
 RECORDED = ("curve.csv", "metrics.jsonl")  # files that grow while a run trains
 STATES = ("unknown", "running", "stopped", "failed", "finished")
 FLUSH_SECONDS = 20.0  # after which TensorBoard sees what is new
-PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
 
 
 # Columns of a curve as older runs name them.
@@ -62,11 +58,7 @@ class RunFolder:
         self.record = {name: bytearray() for name in RECORDED}  # what this training has them hold
         self._events: Any = None
         self._flushed = 0.0
-        self._wandb: Any = None
-        if config.schedule.wandb:
-            from .wandb import Mirror
-
-            self._wandb = Mirror(self)
+        self._wandb = Mirror(self) if config.schedule.wandb else None
 
     @classmethod
     def begin(cls, path: Path, config: RunConfig) -> "RunFolder":
@@ -414,35 +406,3 @@ _READERS: dict[str, Callable[[bytes], Any]] = {"curve.csv": _read_curve, "metric
 
 def _cell(value: Any) -> str:
     return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
-
-
-def surroundings(threads: int | None) -> dict[str, Any]:
-    """Versions and hardware, as they matter to a result."""
-    import jax
-
-    device = jax.devices()[0]
-    return {
-        "format": FORMAT,
-        "offdyn": __version__,
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
-        "machine": {"processor": _processor(), "cores": len(every()), "system": platform.platform()},
-        "physics_threads": threads,
-        "bodies_have_cores": taken(),
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "absent"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

@@ -18,8 +18,8 @@ from ..envs.custom import EnvironmentFailed
 from .checkpoint import COHORTS, CohortFolder, Saved
 from .cohort import Cohort
 from .config import RunConfig
-from .hardware import beside_a_gpu, describe, forget_programs, keep_programs
-from .metrics import Measurements, policies_of, write_policy
+from .evaluation import Measurements, write_policy
+from .hardware import beside_a_gpu, describe, forget_programs, keep_programs, surroundings
 from .preparation import (
     FAILED,
     UNNAMED,
@@ -34,7 +34,7 @@ from .preparation import (
     start_failed,
 )
 from .progress import CallbackFailed, Callbacks, Progress, Quiet, Stop, Stopped
-from .run_folder import RECORDED, RunFolder, from_yaml, surroundings
+from .run_folder import FORMAT, RECORDED, RunFolder, from_yaml
 
 ROWS_FILE = 64 * 2**20  # bytes of new rows that do not wait for a checkpoint: it would stop the training for as long
 ENDED = ("finished", "failed")  # states of a run that nothing is left to do for
@@ -268,7 +268,7 @@ class Trainer:
         self.disk.finish()
 
     def _write_policies(self) -> None:
-        policies = policies_of(self.cohort)
+        policies = self.cohort.policies()
         for lane, folder in enumerate(self.folders):
             write_policy(folder, policies, lane)
 
@@ -278,7 +278,8 @@ class Trainer:
     def _write_provenance(self, state: str) -> None:
         """Where the numbers come from; a run that failed is failed, whatever the state of the others."""
         cohort = self.cohort
-        about = surroundings(self.threads) | {"written_at": datetime.now(UTC).isoformat(timespec="seconds")}
+        about = {"format": FORMAT} | surroundings(self.threads)
+        about |= {"written_at": datetime.now(UTC).isoformat(timespec="seconds")}
         for lane, folder in enumerate(self.folders):
             failure = cohort.failures.get(lane)
             about_run: dict[str, Any] = {

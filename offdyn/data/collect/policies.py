@@ -17,8 +17,9 @@ from ...policies.trained import Policies, Policy
 from ...training import trainer as training
 from ...training.checkpoint import COHORTS
 from ...training.config import RunConfig, build
+from ...training.hardware import PACKAGES
 from ...training.progress import Progress, Quiet, Stop, Stopped
-from ...training.run_folder import PACKAGES, RunFolder, to_yaml
+from ...training.run_folder import RunFolder, to_yaml
 from ..datasets import made_here, save
 from . import replays, snapshots
 
