@@ -18,8 +18,7 @@ import jax
 
 from offdyn.bench.update_loop import ROWS, UpdateLoop
 from offdyn.training.config import build
-from offdyn.training.hardware import offer_every_core
-from offdyn.training.hardware import surroundings
+from offdyn.training.hardware import offer_every_core, surroundings
 
 LANES, SHARED = (1, 4, 12, 40, 80, 160), 12  # the second: of all points that vary something else
 WIDTHS, REPLAYS = (256, 512, 1024), (ROWS, 100_000, 1_000_000)
