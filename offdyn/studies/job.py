@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,9 +88,6 @@ class Job:
     def ended(self) -> bool:
         """Whether nothing is left to do."""
         return all(state in ENDED for state in self.states().values())
-
-    def failed_runs(self) -> list[str]:
-        return [name for name, state in self.states().items() if state == "failed"]
 
 
 @dataclass(frozen=True)
@@ -211,12 +208,12 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def stop_when_stdin_closes(stop: "Stop", say: Callable[[str], None]) -> None:
+def stop_when_stdin_closes(stop: "Stop") -> None:
     """Stdin is a pipe from whoever began this process, and closes with that one, however it ends."""
 
     def wait() -> None:
         os.read(0, 1)  # nothing is ever written; not sys.stdin, whose lock would break the end of the interpreter
-        say("whoever began this job is gone: saving and stopping ...")
+        Lines().say("whoever began this job is gone: saving and stopping ...")
         stop.wanted = True
 
     threading.Thread(target=wait, daemon=True).start()
@@ -229,14 +226,19 @@ def main(arguments: Sequence[str]) -> int:
     from ..training.hardware import offer_every_core
 
     offer_every_core()  # as `offdyn train` does, so that a run is the same to the last bit by either
-    path = Path(arguments[0])
-    say, stop = Lines().say, stop_on_signals()
+    stop = stop_on_signals()
     if WATCHED in arguments:
-        stop_when_stdin_closes(stop, say)
+        stop_when_stdin_closes(stop)
+    return work(Path(arguments[0]), stop)
+
+
+def work(path: Path, stop: "Stop") -> int:
+    """Run the job, say how it goes; the exit code."""
+    say = Lines().say
     try:
         say(f"job {path.stem}: at work on {platform.node()}, process {os.getpid()}")
         end = run(path, progress=Lines(), stop=stop)
-        failed = read(path).failed_runs()
+        failed = "failed" in read(path).states().values()
     except Busy as error:
         say(f"offdyn: {error}")
         return STOPPED
