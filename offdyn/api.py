@@ -55,7 +55,8 @@ def plan(
     settings = of_source | settings
     tasks: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
     methods = list(method) if isinstance(method, list | tuple) else [method]
-    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in _several(seeds)]
+    several = isinstance(seeds, Iterable) and not isinstance(seeds, str)
+    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in (seeds if several else [seeds])]
     if not tasks or not methods or not seeds:
         raise OffdynError("expected at least one task, one method and one seed")
     for wanted in tasks:
@@ -80,10 +81,6 @@ def _give_base_policy(function: BaseFunction | None) -> None:
     """Keep in mind what a run's record can only name."""
     if function is not None:
         base_policies.reference_of(function)
-
-
-def _several(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
 def train(

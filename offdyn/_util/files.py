@@ -24,7 +24,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
     beside = path.with_name(path.name + ".tmp")
     try:
         beside.unlink(missing_ok=True)
-        with open(beside, "wb", opener=_not_through_links) as file:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
             for piece in pieces:
                 sha256.update(piece)
                 file.write(piece)
@@ -35,10 +35,6 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
         beside.unlink(missing_ok=True)
         raise
     return sha256.hexdigest()
-
-
-def _not_through_links(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def content(path: Path) -> bytes:

@@ -248,7 +248,7 @@ class Line(Lines):
     """The lines of one body whose episodes follow from Gymnasium's seeds."""
 
     def __init__(self, effects: Effects, observation: int, action: int) -> None:
-        super().__init__([effects], [(_entropy(),)], observation, action)
+        super().__init__([effects], [(int(np.random.SeedSequence().generate_state(1)[0]),)], observation, action)
 
     def start(self, seed: int | None, observation: np.ndarray) -> np.ndarray:
         """Begin an episode, of a new stream of noise where a seed is given."""
@@ -261,10 +261,6 @@ class Line(Lines):
 
     def seen(self, observation: np.ndarray) -> np.ndarray:
         return self.read(ONE, observation[None])[0]
-
-
-def _entropy() -> int:
-    return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 class Shifted(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):

@@ -51,7 +51,8 @@ class Simulator:
         stop_the_clock()
         bodies, observation, action = len(tasks), self.spec.observation_size, self.spec.action_size
 
-        self._batch = Batch(models[0], nsim=bodies, nthread=threads or _threads_for(bodies))
+        threads = threads or max(1, min(len(every()), bodies // BODIES_PER_THREAD))
+        self._batch = Batch(models[0], nsim=bodies, nthread=threads)
         self._batch.set_models(models)
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         # Live views: a write is the body's state at its next step.
@@ -243,10 +244,6 @@ def _compile(tasks: Sequence[Task], halve_margins: bool) -> list[mujoco.MjModel]
             distinct.append(task)
     models = [lean_model(task, halve_margins) for task in distinct]
     return [models[distinct.index(task)] for task in tasks]
-
-
-def _threads_for(bodies: int) -> int:
-    return max(1, min(len(every()), bodies // BODIES_PER_THREAD))
 
 
 def lean_model(task: Task, halve_margins: bool = True) -> mujoco.MjModel:

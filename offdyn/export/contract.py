@@ -60,7 +60,7 @@ def contract(run: RunFolder, policy: Policy, parts: Parts, kind: str, files: Map
             "low": numbers(parts.low),
             "high": numbers(parts.high),
         },
-        "seconds_per_step": _seconds_per_step(task),
+        "seconds_per_step": task.robot.seconds_per_step if isinstance(task, Task) else None,
         "steps_per_episode": pairs.spec_of(task).time_limit,
         "examples": _examples(policy, parts),
         "made": _made(run, policy),
@@ -112,11 +112,6 @@ def _normalisation(policy: Policy, parts: Parts) -> dict[str, list[float]] | Non
     if policy.policies.mean is None:
         return None
     return {"mean": numbers(parts.mean), "deviation": numbers(parts.deviation)}
-
-
-def _seconds_per_step(pair: pairs.Pair) -> float | None:
-    """Between two actions, where the pair says so."""
-    return pair.robot.seconds_per_step if isinstance(pair, Task) else None
 
 
 def _examples(policy: Policy, parts: Parts) -> list[dict[str, list[float]]]:

@@ -91,11 +91,6 @@ class Run:
     def device(self) -> str:
         return str((self.provenance.get("device") or {}).get("kind", ""))
 
-    @property
-    def tuning_steps(self) -> int | None:
-        """Target steps that a search for its settings used, where that was recorded."""
-        return self.provenance.get("tuning_target_steps")
-
     def column(self, name: str) -> np.ndarray:
         return self.curve.get(name, np.empty(0))
 

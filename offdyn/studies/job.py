@@ -170,7 +170,9 @@ def run(path: Path, *, progress: Progress | None = None, stop: Any = None) -> St
 
         now("running")
         try:
-            _check_needs(job)
+            for needed in job.needs:
+                if (at := status(job.path.with_name(f"{needed}.yaml")).state) != "done":
+                    raise OffdynError(f"job {job.id} continues from job {needed}, which is {at}: that one comes first")
             complete(job.runs, job.folder, threads=job.threads, progress=progress or Quiet(), stop=stop)
         except Stopped:
             return now("stopped")
@@ -180,13 +182,6 @@ def run(path: Path, *, progress: Progress | None = None, stop: Any = None) -> St
             traceback.print_exc()
             return now("failed", f"{type(error).__name__}: {error}")
         return now("done")
-
-
-def _check_needs(job: Job) -> None:
-    for needed in job.needs:
-        state = status(job.path.with_name(f"{needed}.yaml")).state
-        if state != "done":
-            raise OffdynError(f"job {job.id} continues from job {needed}, which is {state}: that one comes first")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """How long a cohort takes on this machine: from a few ticks of it, now or earlier, or as its like suggests."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -51,7 +52,9 @@ def measure(runs: Sequence[RunConfig], threads: int | None = None) -> Pace:
     about, known = _about(short, threads), _known()
     if about["key"] not in known:
         known[about["key"]] = about | {"measured": list(_measure(short, threads))}
-        _remember(known)
+        with contextlib.suppress(OSError):  # measured again next time
+            _cache().parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(_cache(), json.dumps(known).encode())
     return Pace(*known[about["key"]]["measured"])
 
 
@@ -162,11 +165,3 @@ def _known() -> dict[str, dict[str, Any]]:
         return {key: each for key, each in read.items() if isinstance(each, dict) and len(each["measured"]) == 3}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
-
-
-def _remember(known: Mapping[str, Mapping[str, Any]]) -> None:
-    try:
-        _cache().parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_cache(), json.dumps(known).encode())
-    except OSError:
-        pass  # measured again next time

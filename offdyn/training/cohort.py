@@ -237,11 +237,6 @@ class Cohort:
         """When the next target step is due."""
         return self.plan.head_start + self.target_rows * self.plan.source_steps_per_target_step
 
-    @property
-    def new_bytes(self) -> int:
-        """Of the rows that are not on disk yet."""
-        return sum(rows.nbytes for rows in self.new_rows.values())
-
     def _stored(self, role: str) -> int:
         """Rows that a domain's replay was given, those that were overwritten counted, too."""
         return (self.source_rows if role == "source" else self.target_rows) - self.lost[role]

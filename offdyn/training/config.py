@@ -325,7 +325,8 @@ def build(
     values = {**stands_on, **values} if named == its_own else {**values, **stands_on}
     if guessed:
         notices.append(f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(guessed)}")
-    notices += _notices_of_own(the_task, the_recipe)
+    if isinstance(the_task, pairs.OwnPair) and the_recipe.method.name == "vgdf":
+        notices.append(f"{the_task.name}: nobody says which of its states end an episode; vgdf imagines that none does")
     never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
     nowhere = {} if pairs.plays_source(the_task) else {"eval_source_episodes": 0}
     below = {**values, **the_recipe.defaults}
@@ -535,12 +536,6 @@ def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, Any]
     if min(wholes.values()) < 1:
         return {}  # which is refused
     return {n: max(1, round(getattr(plan, n) / of)) * of for n, of in wholes.items() if n not in chosen}
-
-
-def _notices_of_own(task: pairs.Pair, the_recipe: Recipe) -> list[str]:
-    if isinstance(task, pairs.OwnPair) and the_recipe.method.name == "vgdf":
-        return [f"{task.name}: nobody says which of its states end an episode; vgdf imagines that none does"]
-    return []
 
 
 def _preset_values(preset: Preset, task: str, chosen: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

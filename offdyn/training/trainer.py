@@ -125,7 +125,7 @@ class Trainer:
         self.measured.collect_if_done()
         if cohort.clock % plan.log_interval == 0:
             self.measured.log()
-        if cohort.new_bytes >= ROWS_FILE:
+        if sum(rows.nbytes for rows in cohort.new_rows.values()) >= ROWS_FILE:
             self.disk.add_rows(cohort.take_rows())
 
     def _save_after(self, failure: EnvironmentFailed) -> None:
@@ -337,16 +337,13 @@ def resume(
     """
     finish_making(out)
     progress = progress or Quiet()
-    found = sorted(path for path in (out / COHORTS).glob("*") if _holds_training(path))
+    # Also where the file is gone that says which runs a cohort has.
+    begun = (path for path in (out / COHORTS).glob("*") if path.is_dir())
+    found = sorted(path for path in begun if not {entry.name for entry in path.iterdir()} <= UNNAMED)
     if not found:
         raise OffdynError(f"{out}: nothing to resume there (no {COHORTS}/*/cohort.json); name the --out of a training")
     unfinished = _unfinished([CohortFolder(path, drop_damaged) for path in found], out, progress)
     return _train_all(unfinished, threads, progress, stop or Stop(), callbacks)
-
-
-def _holds_training(path: Path) -> bool:
-    """Whether a cohort began there, also where the file is gone that says which runs it has."""
-    return path.is_dir() and not {entry.name for entry in path.iterdir()} <= UNNAMED
 
 
 def complete(
