@@ -55,8 +55,8 @@ def plan(
     settings = of_source | settings
     tasks: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
     methods = list(method) if isinstance(method, list | tuple) else [method]
-    several = isinstance(seeds, Iterable) and not isinstance(seeds, str)
-    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in (seeds if several else [seeds])]
+    given: list[Any] = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
+    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in given]
     if not tasks or not methods or not seeds:
         raise OffdynError("expected at least one task, one method and one seed")
     for wanted in tasks:
