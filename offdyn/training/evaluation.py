@@ -68,28 +68,11 @@ def evaluate(
             return _evaluate_own(policies, tasks, seeds, residuals, target_episodes, source_episodes, index, kept_rows)
         except EnvironmentFailed as failure:
             raise EnvironmentFailed(f"in an evaluation: {failure}") from failure
-    lanes = len(tasks)
     roles = ["target"] * target_episodes + ["source"] * source_episodes
-    per_lane = len(roles)
-    if not roles:
-        return Evaluation(np.zeros((lanes, 0)), np.zeros((lanes, 0)), None)
-    bodies = [(task, role) for task in tasks for role in roles]
-    starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
-    domain = pairs.open_bodies(bodies, starts, threads, padded=padded)
-    if any(residuals):
-        domain = ResidualBodies(domain, [residual for residual in residuals for _ in roles])
-    returns = np.zeros(lanes * per_lane)
-    stepped: list[np.ndarray] = []
-    packed: list[np.ndarray] = []
-    for running, rows in episodes(domain, in_lanes(policies), lanes * per_lane):
-        returns[running] += rows.reward
-        if kept_rows:
-            stepped.append(running)
-            packed.append(pack(rows))
-    domain.close()
-    by_lane = returns.reshape(lanes, per_lane)
-    held_out = _selection(stepped, packed, kept_rows, lanes, target_episodes, per_lane) if kept_rows else None
-    return Evaluation(by_lane[:, :target_episodes], by_lane[:, target_episodes:], held_out)
+    starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(len(roles))]
+    returns, stepped, packed = _play(policies, tasks, residuals, roles, starts, 1, kept_rows > 0, threads, padded)
+    held_out = _selection(stepped, packed, kept_rows, len(tasks), target_episodes, len(roles)) if packed else None
+    return Evaluation(returns[:, :target_episodes], returns[:, target_episodes:], held_out)
 
 
 def episodes(domain: Domain, act: Callable[[np.ndarray], np.ndarray], bodies: int) -> Iterator[tuple[np.ndarray, Rows]]:
@@ -119,8 +102,10 @@ def _evaluate_own(
 ) -> Evaluation:
     """The same where an environment may be dear: one target per lane, its episodes one after the other."""
     lanes = len(tasks)
-    target, stepped, packed = _play(policies, tasks, seeds, residuals, "target", index, target_episodes, 1)
-    source, _, _ = _play(policies, tasks, seeds, residuals, "source", index, 1, source_episodes)
+    in_target = [(seed, EVALUATION, index, 0, 0) for seed in seeds]
+    in_source = [(seed, EVALUATION, index, 1, body) for seed in seeds for body in range(source_episodes)]
+    target, stepped, packed = _play(policies, tasks, residuals, ["target"], in_target, target_episodes, True)
+    source, _, _ = _play(policies, tasks, residuals, ["source"] * source_episodes, in_source, 1, False)
     held_out = _selection(stepped, packed, kept_rows, lanes, 1, 1) if kept_rows and packed else None
     steps = np.bincount(np.concatenate([np.zeros(0, int), *stepped]), minlength=lanes)
     return Evaluation(target, source, held_out, steps)
@@ -129,30 +114,31 @@ def _evaluate_own(
 def _play(
     policies: Policies,
     tasks: Sequence[Pair],
-    seeds: Sequence[int],
     residuals: Sequence[Residual | None],
-    role: str,
-    index: int,
+    roles: Sequence[str],
+    starts: Sequence[tuple[int, ...]],
     rounds: int,
-    at_once: int,
+    keeps: bool,
+    threads: int | None = None,
+    padded: bool = False,
 ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
-    """(returns [lanes, rounds x at once], and of every step the bodies that made it and their packed rows)."""
-    lanes, number = len(tasks), ("target", "source").index(role)
+    """(returns [lanes, rounds x roles], and where kept the bodies that made each step and their packed rows)."""
     stepped: list[np.ndarray] = []
     packed: list[np.ndarray] = []
+    lanes, at_once = len(tasks), len(roles)
     if not rounds * at_once:
         return np.zeros((lanes, 0)), stepped, packed
-    starts = [(seed, EVALUATION, index, number, body) for seed in seeds for body in range(at_once)]
-    domain = pairs.open_bodies([(task, role) for task in tasks for _ in range(at_once)], starts)
+    domain = pairs.open_bodies([(task, role) for task in tasks for role in roles], starts, threads, padded=padded)
     if any(residuals):
-        domain = ResidualBodies(domain, [residual for residual in residuals for _ in range(at_once)])
+        domain = ResidualBodies(domain, [residual for residual in residuals for _ in roles])
     returns = np.zeros((rounds, lanes * at_once))
     try:
         for episode in range(rounds):
             for running, rows in episodes(domain, in_lanes(policies), lanes * at_once):
                 returns[episode, running] += rows.reward
-                stepped.append(running)
-                packed.append(pack(rows))
+                if keeps:
+                    stepped.append(running)
+                    packed.append(pack(rows))
     finally:
         domain.close()
     return returns.reshape(rounds, lanes, at_once).swapaxes(0, 1).reshape(lanes, -1), stepped, packed
