@@ -17,8 +17,7 @@ import jax
 
 from offdyn.algos.registry import METHODS
 from offdyn.bench.update_loop import TASKS, UPDATES, UpdateLoop, seconds_of
-from offdyn.training.hardware import offer_every_core
-from offdyn.training.run_folder import surroundings
+from offdyn.training.hardware import offer_every_core, surroundings
 
 REFERENCE = "par"
 

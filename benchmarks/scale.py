@@ -18,8 +18,7 @@ import jax
 
 from offdyn.bench.update_loop import ROWS, UpdateLoop
 from offdyn.training.config import build
-from offdyn.training.hardware import offer_every_core
-from offdyn.training.run_folder import surroundings
+from offdyn.training.hardware import offer_every_core, surroundings
 
 LANES, SHARED = (1, 4, 12, 40, 80, 160), 12  # the second: of all points that vary something else
 WIDTHS, REPLAYS = (256, 512, 1024), (ROWS, 100_000, 1_000_000)
@@ -49,7 +48,7 @@ def points(quick: bool) -> list[tuple[int, int, int]]:
 def measure(lanes: int, width: int, rows: int, repeats: int) -> dict[str, Any]:
     learner = UpdateLoop(lanes, rows=rows, settings=wide(width))
     seconds = learner.seconds_per_update(repeats)
-    held = learner.held_bytes()
+    analysis = learner.programs.learn.lower(*learner.arguments()).compile().memory_analysis()
     return {
         "lanes": lanes,
         "width": width,
@@ -57,9 +56,9 @@ def measure(lanes: int, width: int, rows: int, repeats: int) -> dict[str, Any]:
         "devices": learner.devices.count,
         "milliseconds": 1e3 * seconds,
         "run_updates_per_second": lanes / seconds,
-        "network_bytes": held["networks"],
-        "replay_bytes": held["replays"],
-        "working_bytes": learner.working_bytes(),
+        "network_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(learner.state)),
+        "replay_bytes": sum(rows.nbytes for rows in learner.rows),
+        "working_bytes": None if analysis is None else int(analysis.temp_size_in_bytes) * learner.devices.count,
         "compile_seconds": learner.compile_seconds,
     }
 

@@ -15,12 +15,13 @@ from .algos.method import Method
 from .algos.registry import DEFAULT, METHODS, RECIPES, Recipe
 from .envs import custom, pairs
 from .envs.pairs import Pair
-from .training import base_policy as base_policies
+from .policies import base as base_policies
+from .policies.trained import Policy
 from .training import evaluation
 from .training import progress as progresses
 from .training import trainer as training
-from .training.config import RunConfig, build, lists_of_floats, with_first_phases
-from .training.policies import Policy
+from .training.config import RunConfig, build, lists_of_floats
+from .training.preparation import with_first_phases
 from .training.progress import Callbacks, OnCheckpoint, OnEvaluation, Progress
 from .training.run_folder import RunFolder
 
@@ -54,7 +55,8 @@ def plan(
     settings = of_source | settings
     tasks: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
     methods = list(method) if isinstance(method, list | tuple) else [method]
-    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in _several(seeds)]
+    given: list[Any] = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
+    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in given]
     if not tasks or not methods or not seeds:
         raise OffdynError("expected at least one task, one method and one seed")
     for wanted in tasks:
@@ -79,10 +81,6 @@ def _give_base_policy(function: BaseFunction | None) -> None:
     """Keep in mind what a run's record can only name."""
     if function is not None:
         base_policies.reference_of(function)
-
-
-def _several(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
 def train(
@@ -194,7 +192,7 @@ def load_policy(
     """
     _give_base_policy(base_policy)
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
-    policy = base_policies.policy_of(folder, domain, normalised=normalised)
+    policy = folder.policy(domain, normalised=normalised)
     if domain == "source" and folder.config.sac.domain_input != "none" and not policy.of_source:
         raise OffdynError(f"{policy.path}: was saved without its source's side: only the target's is known")
     return policy

@@ -12,7 +12,7 @@ import pytest
 from offdyn.algos.registry import RECIPES
 from offdyn.api import plan
 from offdyn.cli.main import main
-from offdyn.training.config import group
+from offdyn.training.preparation import group
 from offdyn.training.progress import Lines, LiveTable, short_names
 
 from .training.small import SHORT, find_runs

@@ -1,21 +1,12 @@
 """How the processor's cores are shared: by bodies, evaluation and all else of a training, and by jobs at once."""
 
 import os
-import socket
-import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 
 JOBS_AT_ONCE = "OFFDYN_JOBS_AT_ONCE"  # in the environment: processes that train on this machine side by side
-QUIET = 0.25  # share of the cores that others may keep busy where a training takes some for itself
-LOOKED_AT = 0.1  # seconds
-STAT = Path("/proc/stat")
 
 _before: list[int] = []  # the cores of this process before it left some of them to its bodies
-# Whose a core is: a name in Linux' abstract namespace belongs to one process, and ends with it.
-_CLAIM = "\0offdyn-core-{}"
-_claims: list[socket.socket] = []
 
 
 def every() -> list[int]:
@@ -48,19 +39,19 @@ def take(count: int) -> list[int]:
     """So many cores for bodies alone: no thread of this process runs there until `give_back`.
 
     A thread that wakes up on a body's core has it for a turn of the scheduler, 3 ms, and all others wait for that body.
-    None, where none is left for the training, or another training or other programs use the cores it may use. Trainings
-    that were started on cores of their own (`taskset`) do not get in each other's way.
+    None, where none is left for the training, or it is one of several jobs at once. Trainings that are started by hand
+    side by side need cores of their own (`taskset`), or `OFFDYN_JOBS_AT_ONCE`.
     """
     free = every()
     if taken() or _jobs() > 1 or count >= len(free) or not hasattr(os, "sched_setaffinity"):
         return []
-    with suppress(OSError):  # not every container lets a process look around, or choose its cores
-        if _busy(free) <= QUIET and _claim(free):
-            _before[:] = free
-            _keep_to(free[count:])
-            return free[:count]
-    give_back()
-    return []
+    _before[:] = free
+    try:
+        _keep_to(free[count:])
+    except OSError:  # not every container lets a process choose its cores
+        give_back()
+        return []
+    return free[:count]
 
 
 def give_back() -> None:
@@ -69,7 +60,6 @@ def give_back() -> None:
         with suppress(OSError):
             _keep_to(_before)
         _before.clear()
-        _renounce()
 
 
 def taken() -> bool:
@@ -84,43 +74,10 @@ def stand_back(cores: Iterable[int]) -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def _claim(wanted: Iterable[int]) -> bool:
-    """Make all of these cores this training's; none, where one is another's."""
-    for core in wanted:
-        _claims.append(socket.socket(socket.AF_UNIX))
-        try:
-            _claims[-1].bind(_CLAIM.format(core))
-        except OSError:
-            _renounce()
-            return False
-    return True
-
-
-def _renounce() -> None:
-    while _claims:
-        _claims.pop().close()
-
-
 def _keep_to(cores: Iterable[int]) -> None:
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # it has ended since
             os.sched_setaffinity(int(thread), cores)
-
-
-def _busy(some: Collection[int]) -> float:
-    """The share of these cores that is busy just now."""
-    before = _spent(some)
-    time.sleep(LOOKED_AT)
-    idle, whole = (now - then for now, then in zip(_spent(some), before, strict=True))
-    return 1 - idle / max(whole, 1)
-
-
-def _spent(some: Collection[int]) -> tuple[int, int]:
-    """Ticks of the clock that these cores together were idle, and all there were."""
-    lines = (line.split() for line in STAT.read_text().splitlines())
-    by_core = {name: [int(number) for number in numbers[:8]] for name, *numbers in lines if name.startswith("cpu")}
-    spent = [by_core[name] for core in some if (name := f"cpu{core}") in by_core]  # a container may hide some
-    return sum(each[3] + each[4] for each in spent), sum(map(sum, spent))
 
 
 def _jobs() -> int:

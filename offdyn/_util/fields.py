@@ -65,11 +65,6 @@ def lanewise(cls: type[T]) -> type[T]:
     return jax.tree_util.register_dataclass(cls, data_fields=floats, meta_fields=others)
 
 
-def lane_fields(settings: Any) -> dict[str, float]:
-    """The values that may differ by lane."""
-    return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.type is float}
-
-
 def static_fields(settings: Any) -> dict[str, Any]:
     """The values that all lanes of a program share."""
     return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.type is not float}

@@ -24,7 +24,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
     beside = path.with_name(path.name + ".tmp")
     try:
         beside.unlink(missing_ok=True)
-        with open(beside, "wb", opener=_not_through_links) as file:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
             for piece in pieces:
                 sha256.update(piece)
                 file.write(piece)
@@ -35,10 +35,6 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
         beside.unlink(missing_ok=True)
         raise
     return sha256.hexdigest()
-
-
-def _not_through_links(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def content(path: Path) -> bytes:
@@ -103,3 +99,12 @@ def parse_json(text: bytes, where: object, newest: int | None = None) -> dict[st
 def is_plain(name: object) -> bool:
     """Whether a name is that of a file in its own folder, and leads nowhere else."""
     return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\\0") and len(name) < 256
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that a process may still take; None where nobody says."""
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None

@@ -44,13 +44,12 @@ def best_seconds(call: Callable[[], Any], repeats: int) -> float:
     return min(times)
 
 
-def rates(repeats: int = 40, precision: str = "float32") -> Rates:
-    """Of one GPU, with products of this precision, or of all cores."""
+def rates(repeats: int = 40) -> Rates:
+    """Of one GPU, or of all cores."""
     on_gpu = jax.default_backend() == "gpu"
     big = jnp.zeros(2**28 if on_gpu else 2**25)
     copy = jax.jit(lambda x: x + 1)
-    one = jax.local_devices()[:1]
-    operations = _product_rate(40, one, repeats, precision) if on_gpu else _rate_of_all_cores(repeats)
+    operations = _product_rate(40, jax.local_devices()[:1], repeats) if on_gpu else _rate_of_all_cores(repeats)
     return Rates(operations, 2 * big.nbytes / best_seconds(lambda: copy(big), repeats))
 
 
@@ -60,15 +59,14 @@ def _rate_of_all_cores(repeats: int) -> float:
     return max(_product_rate(1, devices[:1], repeats), _product_rate(1, devices, repeats))
 
 
-def _product_rate(side_by_side: int, devices: list[Any], repeats: int, precision: str = "float32") -> float:
+def _product_rate(side_by_side: int, devices: list[Any], repeats: int) -> float:
     """Operations per second of 256x256x256 products on these devices at once.
 
     On a GPU many run side by side: one alone would measure the launch of its kernel, which is no floor.
     """
     chained = 50
     factor = jax.random.normal(jax.random.key(0), (side_by_side, 256, 256)) / 16
-    exact = "highest" if precision == "full" else None
-    chain = jax.jit(lambda a: jax.lax.fori_loop(0, chained, lambda _, b: jnp.matmul(a, b, precision=exact), a))
+    chain = jax.jit(lambda a: jax.lax.fori_loop(0, chained, lambda _, b: a @ b, a))
     factors = [jax.device_put(factor, device) for device in devices]
     seconds = best_seconds(lambda: [chain(a) for a in factors], repeats)
     return 2 * 256**3 * side_by_side * chained * len(devices) / seconds

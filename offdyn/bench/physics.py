@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from mujoco.batch import Batch
 
-from ..envs.lean import lean_model
-from ..envs.simulator import Simulator
+from ..envs.simulator import Simulator, lean_model
 from ..envs.tasks import resolve
 from .update_loop import TASKS
 

@@ -17,7 +17,7 @@ from ..envs.batched_jax import JaxBatch
 from ..envs.custom import OwnPair
 from ..envs.custom_batch import OwnBodies
 from ..envs.domain import Domain
-from ..training.device_sources import DeviceSources
+from ..training.program import DeviceSources
 from .physics import Turn, best_turns, simulator_of
 
 COUNTS = (10, 100, 1000)

@@ -57,7 +57,7 @@ class UpdateLoop:
         self.tick()
         self.compile_seconds = time.perf_counter() - started
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[Any, ...]:
         return (self.keys, self.state, *self.rows, *self.sizes, np.int32(self.step), np.ones(self.lanes, bool))
 
     def seconds_per_update(self, repeats: int) -> float:
@@ -68,19 +68,9 @@ class UpdateLoop:
     def tick(self, in_a_row: int = 1) -> None:
         """So many updates of every lane, and again, done when this returns; training waits for none of them either."""
         for _ in range(in_a_row):
-            self.state = self.programs.learn(*self._arguments())
+            self.state = self.programs.learn(*self.arguments())
             self.step += self.updates
         jax.block_until_ready(self.state)
-
-    def held_bytes(self) -> dict[str, int]:
-        """What stays on the devices: networks with their optimisers, and replays."""
-        learned = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state))
-        return {"networks": learned, "replays": sum(rows.nbytes for rows in self.rows)}
-
-    def working_bytes(self) -> int | None:
-        """What an update needs besides, on all devices together, where the compiler says."""
-        analysis = self.programs.learn.lower(*self._arguments()).compile().memory_analysis()
-        return None if analysis is None else int(analysis.temp_size_in_bytes) * self.devices.count
 
 
 def seconds_of(call: Callable[[], Any]) -> float:

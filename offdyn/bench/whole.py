@@ -10,9 +10,8 @@ from typing import Any
 import jax
 
 from .._util.cores import every
-from ..training.hardware import keep_programs
+from ..training.hardware import keep_programs, surroundings
 from ..training.progress import Lines
-from ..training.run_folder import surroundings
 from . import backbones, floors, physics, sources, training, updates
 from .update_loop import TASKS, UpdateLoop
 

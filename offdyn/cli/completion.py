@@ -105,7 +105,7 @@ def known_values() -> dict[str, list[str]]:
     from ..envs.tasks import table
     from ..studies.backends import BACKENDS
     from ..studies.study import shipped
-    from ..training.schedule import Schedule
+    from ..training.config import Schedule
 
     choices = {
         field.name: list(field.metadata["choices"])

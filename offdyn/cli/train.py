@@ -124,8 +124,7 @@ def _say_what_would_be_trained(
     runs: Sequence["RunConfig"], out: Path, notices: Sequence[str], threads: int | None
 ) -> int:
     from ..studies.overview import table
-    from ..training.config import methods_of
-    from ..training.preparation import checked
+    from ..training.preparation import checked, methods_of
     from ..training.progress import Lines
 
     progress = Lines()

@@ -52,6 +52,36 @@ class Domain(Protocol):
         """Give back threads and memory."""
 
 
+class Wrapped:
+    """A domain around another one, which does all that is not said otherwise."""
+
+    def __init__(self, inner: Domain) -> None:
+        self.inner, self.spec = inner, inner.spec
+
+    @property
+    def divergences(self) -> np.ndarray:
+        return self.inner.divergences
+
+    @property
+    def observation(self) -> np.ndarray:
+        return self.inner.observation
+
+    def reset(self, ids: np.ndarray, elapsed: np.ndarray | int = 0) -> None:
+        self.inner.reset(ids, elapsed)
+
+    def step(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
+        return self.inner.step(ids, actions)
+
+    def save(self) -> dict[str, np.ndarray]:
+        return self.inner.save()
+
+    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+        self.inner.load(saved)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
 class NoBodies:
     """Nowhere to act: the domain of a run that learns from a dataset alone."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from .._util.errors import OffdynError, unknown
-from .domain import Domain, Rows
+from .domain import Domain, Rows, Wrapped
 
 LONGEST = 50  # steps that a command or a reading may be late
 NOISE = 1  # ends (seeds, episode, step, NOISE), which seeds the noise of one reading
@@ -155,7 +155,7 @@ class Lines:
         }
 
 
-class EffectBodies:
+class EffectBodies(Wrapped):
     """A domain some of whose bodies have effects, as `Domain` asks.
 
     A transition holds what the agent saw and what it asked for; reward and end are those of the true state and of the
@@ -170,7 +170,7 @@ class EffectBodies:
         sizes: Sequence[tuple[int, int]],
     ) -> None:
         """`sizes`: entries of an observation and of an action that are each body's own, where others only fill up."""
-        self.inner, self.spec = inner, inner.spec
+        super().__init__(inner)
         self._bodies = np.array([body for body, one in enumerate(effects) if one != NONE])
         self._place = np.full(len(effects), -1)
         self._place[self._bodies] = np.arange(len(self._bodies))
@@ -181,10 +181,6 @@ class EffectBodies:
         self._seen, self._moves = (np.arange(n) < own[:, [k]] for k, n in enumerate((observation, action)))
         self._last_good = np.zeros((len(self._bodies), 2 * observation + action))
         self._shown = self._begin(np.arange(len(self._bodies)))
-
-    @property
-    def divergences(self) -> np.ndarray:
-        return self.inner.divergences
 
     @property
     def observation(self) -> np.ndarray:
@@ -234,9 +230,6 @@ class EffectBodies:
         every = np.arange(len(self._bodies))
         self._shown = self._own(every, self._lines.shown(every))
 
-    def close(self) -> None:
-        self.inner.close()
-
     def _begin(self, mine: np.ndarray) -> np.ndarray:
         return self._own(mine, self._lines.begin(mine, self.inner.observation[self._bodies[mine]]))
 
@@ -255,7 +248,7 @@ class Line(Lines):
     """The lines of one body whose episodes follow from Gymnasium's seeds."""
 
     def __init__(self, effects: Effects, observation: int, action: int) -> None:
-        super().__init__([effects], [(_entropy(),)], observation, action)
+        super().__init__([effects], [(int(np.random.SeedSequence().generate_state(1)[0]),)], observation, action)
 
     def start(self, seed: int | None, observation: np.ndarray) -> np.ndarray:
         """Begin an episode, of a new stream of noise where a seed is given."""
@@ -268,10 +261,6 @@ class Line(Lines):
 
     def seen(self, observation: np.ndarray) -> np.ndarray:
         return self.read(ONE, observation[None])[0]
-
-
-def _entropy() -> int:
-    return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 class Shifted(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):

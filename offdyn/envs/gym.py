@@ -10,9 +10,8 @@ import numpy as np
 
 from .._util.errors import OffdynError, unknown
 from .effects import NONE, Line
-from .quiet import quiet_when_unstable
 from .render import Canvas
-from .simulator import UNSTABLE
+from .simulator import UNSTABLE, quiet_when_unstable
 from .tasks import Task, resolve
 
 

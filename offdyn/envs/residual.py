@@ -1,12 +1,12 @@
 """A frozen base policy inside the bodies: what a learner chooses there is how far to move the base's action."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .custom_batch import OwnBodies
-from .domain import Domain, Rows
+from .domain import Domain, Rows, Wrapped
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Residual:
         return self.base(np.where(known, observation, 0.0))
 
 
-class ResidualBodies:
+class ResidualBodies(Wrapped):
     """A domain in whose bodies base policies act, as `Domain` asks; it has no state of its own.
 
     A transition holds what was chosen. Where one comes that was made earlier, its action is mapped back.
@@ -40,23 +40,12 @@ class ResidualBodies:
 
     def __init__(self, inner: Domain, residuals: Sequence[Residual | None]) -> None:
         """`residuals`: of each body; those of one base policy are asked together."""
-        self.inner, self.spec = inner, inner.spec
+        super().__init__(inner)
         self._residuals = list(residuals)
-
-    @property
-    def divergences(self) -> np.ndarray:
-        return self.inner.divergences
-
-    @property
-    def observation(self) -> np.ndarray:
-        return self.inner.observation
 
     def seen_by(self, ids: np.ndarray) -> np.ndarray:
         """As `OwnBodies` has it."""
         return self.inner.seen_by(ids) if isinstance(self.inner, OwnBodies) else self.inner.observation
-
-    def reset(self, ids: np.ndarray, elapsed: np.ndarray | int = 0) -> None:
-        self.inner.reset(ids, elapsed)
 
     def step(self, ids: np.ndarray, actions: np.ndarray) -> Rows:
         ids, actions = np.asarray(ids), np.asarray(actions, float)
@@ -77,15 +66,6 @@ class ResidualBodies:
             rows.action[at, :a] = mine
         return rows
 
-    def save(self) -> dict[str, np.ndarray]:
-        return self.inner.save()
-
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
-        self.inner.load(saved)
-
-    def close(self) -> None:
-        self.inner.close()
-
     def _groups(self, ids: np.ndarray) -> list[tuple[Residual, np.ndarray]]:
         """Each base policy of some of these bodies, and their positions."""
         places: dict[int, list[int]] = {}
@@ -93,8 +73,3 @@ class ResidualBodies:
             if (residual := self._residuals[body]) is not None:
                 places.setdefault(id(residual), []).append(position)
         return [(self._residuals[ids[at[0]]], np.array(at)) for at in places.values()]
-
-
-def with_residuals(domain: Domain, residuals: Sequence[Residual | None]) -> Domain:
-    """The domain with these base policies in its bodies, where there are any."""
-    return ResidualBodies(domain, residuals) if any(one is not None for one in residuals) else domain

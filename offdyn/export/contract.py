@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 import yaml
-from safetensors import SafetensorError
 
 from .. import __version__
-from .._util.errors import OffdynError
-from .._util.files import arrays, content
+from .._util.files import content
 from ..data.datasets import target_log
 from ..envs import pairs
 from ..envs.custom import OwnPair
 from ..envs.tasks import Task
-from ..training.checkpoint import CohortFolder
-from ..training.policies import Policy
+from ..policies.trained import Policy
+from ..training.checkpoint import kept_rows
 from ..training.run_folder import RunFolder
 from .parts import Parts
 
@@ -62,7 +60,7 @@ def contract(run: RunFolder, policy: Policy, parts: Parts, kind: str, files: Map
             "low": numbers(parts.low),
             "high": numbers(parts.high),
         },
-        "seconds_per_step": _seconds_per_step(task),
+        "seconds_per_step": task.robot.seconds_per_step if isinstance(task, Task) else None,
         "steps_per_episode": pairs.spec_of(task).time_limit,
         "examples": _examples(policy, parts),
         "made": _made(run, policy),
@@ -106,31 +104,14 @@ def stored_target_rows(run: RunFolder) -> np.ndarray | None:
     folder = run.config.schedule.target_log
     if folder is not None and (log := target_log.path_of(folder, run.config.name)).exists():
         return target_log.read(log).rows()
-    for cohort in sorted((run.path.parent / "cohorts").glob("*/cohort.json")):
-        names = list(CohortFolder(cohort.parent).runs())
-        if run.path.name not in names:
-            continue
-        lane, found = names.index(run.path.name), []
-        for path in sorted((cohort.parent / "segments").glob("rows-*.safetensors")):
-            try:
-                with arrays(path) as file:
-                    if "target" in file.keys():  # noqa: SIM118 (not a dict)
-                        found.append(file.get_slice("target")[lane])
-            except (SafetensorError, OSError) as error:
-                raise OffdynError(f"{path}: not readable ({error}); move it away to export without it") from None
-        return np.concatenate(found) if found else None
-    return None
+    found = [rows for (rows,) in kept_rows(run.path, "target")]
+    return np.concatenate(found) if found else None
 
 
 def _normalisation(policy: Policy, parts: Parts) -> dict[str, list[float]] | None:
     if policy.policies.mean is None:
         return None
     return {"mean": numbers(parts.mean), "deviation": numbers(parts.deviation)}
-
-
-def _seconds_per_step(pair: pairs.Pair) -> float | None:
-    """Between two actions, where the pair says so."""
-    return pair.robot.seconds_per_step if isinstance(pair, Task) else None
 
 
 def _examples(policy: Policy, parts: Parts) -> list[dict[str, list[float]]]:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from .._util.errors import OffdynError
-from ..training.base_policy import EXPECTED_OUTPUTS
-from ..training.policies import SMALLEST_VARIANCE
+from ..policies.base import EXPECTED_OUTPUTS
+from ..policies.trained import SMALLEST_VARIANCE
 from .parts import Parts
 
 # Old on purpose: newer numbers than a runtime knows are refused by it, older ones never; nothing newer is needed.

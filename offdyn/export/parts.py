@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from .._util.errors import OffdynError
-from ..training import base_policy
+from ..policies import base as base_policy
+from ..policies.trained import Policies, Policy, action_range, names_of
 from ..training.config import RunConfig
-from ..training.policies import Policies, Policy, action_range, names_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 
 from .._util.errors import OffdynError, unknown
-from ..training.base_policy import policy_of
 from ..training.run_folder import RunFolder
 from . import FORMATS
 from .contract import contract
@@ -19,7 +18,7 @@ def export(run: str | Path, kind: str, out: str | Path | None = None) -> Path:
     if kind not in FORMATS:
         raise unknown("export format", kind, FORMATS)
     folder = RunFolder.open(Path(run))
-    policy = policy_of(folder, normalised=True)
+    policy = folder.policy(normalised=True)
     out = folder.path / "export" / kind if out is None else Path(out)
     if out.exists():
         raise OffdynError(f"{out} exists already: name another folder with --out, or delete it")

@@ -52,13 +52,13 @@ def estimate(
     return Estimate(value, percentile_interval(_redrawn(tasks, statistic, seed, resamples), confidence))
 
 
-def difference(first: Scores, second: Scores, statistic: Callable[[Scores], Numbers] = iqm) -> Estimate:
-    """How far the first is above the second; their runs are redrawn independently."""
+def difference(first: Scores, second: Scores) -> Estimate:
+    """How far the IQM of the first is above the second; their runs are redrawn independently."""
     ours, theirs = by_task(first), by_task(second)
-    value = statistic(ours) - statistic(theirs)
+    value = iqm(ours) - iqm(theirs)
     if min(fewest_runs(ours), fewest_runs(theirs)) < FEWEST_RUNS:
         return Estimate(value, None)
-    drawn = _redrawn(ours, statistic, 0, RESAMPLES) - _redrawn(theirs, statistic, 1, RESAMPLES)
+    drawn = _redrawn(ours, iqm, 0, RESAMPLES) - _redrawn(theirs, iqm, 1, RESAMPLES)
     return Estimate(value, percentile_interval(drawn))
 
 

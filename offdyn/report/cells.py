@@ -131,7 +131,7 @@ def return_digits(task: str, returns: Iterable[float]) -> int:
 
 def comparable(run: Run) -> dict[str, Any]:
     """The settings in which runs of one cell must agree."""
-    from ..training.schedule import WATCHING
+    from ..training.config import WATCHING
 
     elsewhere = (WATCHING - {"target_steps"}) | {"source_data"}  # how it was watched; the row
     settings = {name: value for name, value in run.settings.items() if name not in elsewhere}

@@ -127,8 +127,10 @@ def save(figure: Figure, out: Path) -> None:
         columns = columns_for(len(figure.panels))
         rows = math.ceil(len(figure.panels) / columns)
         names = max((panel.names for panel in figure.panels), key=len)
-        width, height = PANEL[0] * columns + LETTER * max(map(len, names), default=0), _height(names)
-        keys_in_line = max(1, min(len(figure.legend), int(width / _key_width(figure.legend))))
+        width = PANEL[0] * columns + LETTER * max(map(len, names), default=0)
+        height = max(PANEL[1], 0.75 + 0.25 * len(names))  # title and axis take 0.75 where there are bars
+        key = 0.75 + LETTER * max((len(style.label) for style in figure.legend), default=0)  # its line included
+        keys_in_line = max(1, min(len(figure.legend), int(width / key)))
         below = 0.2 * math.ceil(len(figure.legend) / keys_in_line) + 0.15
         canvas = Canvas(figsize=(width, height * rows + below), layout="constrained")
         _fill(canvas.subplots(rows, columns, squeeze=False).ravel().tolist(), figure.panels, columns)
@@ -163,16 +165,6 @@ def _handles(legend: Sequence[Style]) -> list[Any]:
 
 def _line(style: Style) -> dict[str, Any]:
     return {"color": style.colour, "linestyle": style.line}
-
-
-def _height(names: Sequence[str]) -> float:
-    """Inches of a panel, whose title and axis take 0.75 where it has bars."""
-    return max(PANEL[1], 0.75 + 0.25 * len(names))
-
-
-def _key_width(legend: Sequence[Style]) -> float:
-    """Inches that the longest entry of the legend takes, its line included."""
-    return 0.75 + LETTER * max((len(style.label) for style in legend), default=0)
 
 
 def _draw(axes: Any, panel: Panel) -> None:

@@ -44,13 +44,9 @@ def corrections(comparison: Comparison) -> Figure | None:
     """The reward penalty of a source transition over time."""
     caption = "Mean penalty on the reward of a source transition, for the methods that have one. Lines as above."
     title, unit = "Reward penalty over time", "reward penalty"
-    penalised = tuple(cell for cell in comparison.cells if any(map(_has_penalty, cell.runs)))
+    penalised = tuple(c for c in comparison.cells if any(np.nan_to_num(run.column(PENALTY)).any() for run in c.runs))
     part = Part(comparison, Comparison(comparison.kind, penalised))
     return _over_time(part, PENALTY, "correction", title, unit, caption, digits=3)
-
-
-def _has_penalty(run: Run) -> bool:
-    return bool(np.any(np.nan_to_num(run.column(PENALTY)) != 0))
 
 
 def _over_time(

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from .bootstrap import FEWEST_RUNS
 from .cells import Comparison, said
-from .folders import Apart
-from .runs import STATES, Run
+from .runs import STATES, Apart, Run
 from .tables import shown
 
 PACKAGES = ("offdyn", "jax", "mujoco-core")  # whose version changes results

@@ -261,7 +261,7 @@ def _paper_record(printed: published.Published | None) -> dict[str, Any]:
 
 
 def _tuned(runs: Sequence[Any]) -> int | None:
-    known = {run.tuning_steps for run in runs} - {None}
+    known = {run.provenance.get("tuning_target_steps") for run in runs} - {None}
     return max(known) if known else None
 
 

@@ -1,30 +1,26 @@
 """Runs as a report reads them from the disk: whole or half-finished, and a damaged file is a complaint, not an end."""
 
 import contextlib
-import csv
-import dataclasses
-import functools
-import io
-import json
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
 
-from .._util.errors import OffdynError, check_format
+from .._util.errors import OffdynError
 from .._util.files import content
-from ..training.schedule import OLDER, Schedule, renamed, todays_column
-from .folders import run_folders, standing_apart
+from ..training import run_folder
+from ..training.run_folder import DAMAGED, read_config, read_curve, read_final, read_provenance
 from .statistics import late_mean
 
-STATES = ("finished", "running", "stopped", "failed", "not started", "damaged")
+STATES = (*run_folder.STATES, "not started", "damaged")
 ONLINE = "online"
-DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError, csv.Error)
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C where it was built: ten times as fast
+NEVER_RUNS = {"cohorts", "tensorboard", "policies"}  # folders below which no run is looked for
+ABOUT = "about.yaml"
 
 
 @dataclass(frozen=True)
@@ -95,11 +91,6 @@ class Run:
     def device(self) -> str:
         return str((self.provenance.get("device") or {}).get("kind", ""))
 
-    @property
-    def tuning_steps(self) -> int | None:
-        """Target steps that a search for its settings used, where that was recorded."""
-        return self.provenance.get("tuning_target_steps")
-
     def column(self, name: str) -> np.ndarray:
         return self.curve.get(name, np.empty(0))
 
@@ -138,20 +129,20 @@ def read_run(path: Path) -> Run:
     """What can be read of a run; what cannot is named in its complaints."""
     complaints: list[str] = []
 
-    def attempt(name: str, read: Any, otherwise: Any) -> Any:
+    def attempt(name: str, read: Callable[[Path], Any], otherwise: Any) -> Any:
         try:
-            return read(path / name)
-        except FileNotFoundError:
+            if (path / name).exists():
+                return read(path / name)
             if name == "config.yaml":
                 complaints.append(f"{path / name} is missing")
         except DAMAGED as error:
-            complaints.append(f"{path / name} is damaged: {' '.join(str(error).split())[:200]}")
+            complaints.append(f"{path / name} is damaged: {_why(error, path / name)}")
         return otherwise
 
-    config = attempt("config.yaml", _config, None)
-    curve = attempt("curve.csv", _curve, {})
-    provenance = attempt("provenance.json", _provenance, None)
-    final = attempt("final.json", _final, None)
+    config = attempt("config.yaml", read_config, None)
+    curve = attempt("curve.csv", lambda file: read_curve(content(file)), {})
+    provenance = attempt("provenance.json", read_provenance, None)
+    final = attempt("final.json", read_final, None)
     if config is None:
         return Run(path, str(path), provenance=provenance or {}, curve=curve, complaints=tuple(complaints))
     if provenance is None and (curve or final) and not complaints:
@@ -169,86 +160,60 @@ def read_run(path: Path) -> Run:
     )  # fmt: skip
 
 
-def _config(path: Path) -> dict[str, Any]:
-    read = yaml.load(content(path), Loader=LOADER)
-    check_format(read["format"], 1, path)
-    task = read["task"]
-    known = renamed(read["settings"])
-    settings = {name: tuple(v) if isinstance(v, list) else v for name, v in known.items()}
-    for name in ("target_steps", "source_steps_per_target_step"):
-        steps = settings[name]
-        if not isinstance(steps, int) or steps < 1:
-            raise ValueError(f"{name} should be a positive whole number, found {settings[name]!r}")
-    return {
-        "task": _task_name(task),
-        "method": str(read["method"]),
-        "preset": str(read["preset"]),
-        "seed": int(read["seed"]),
-        # A setting younger than the run was what its default says, as far as anyone can tell.
-        "settings": _defaults(str(read["method"])) | settings,
-        "chosen": tuple(OLDER.get(name, name) for name in read["chosen"]),
-    }
+def _why(error: Exception, path: Path) -> str:
+    """In one line, without the path where that was said before."""
+    return " ".join(str(error).removeprefix(f"{path}: ").split())[:200]
 
 
-def _task_name(task: Mapping[str, Any]) -> str:
-    """Custom environments with the name of a robot's task are told apart from it: scores go by names."""
-    from ..envs.tasks import TASKS
+class Apart(NamedTuple):
+    """A folder whose runs are left out of a report on a folder above it."""
 
-    name = str(task.get("name") or task.get("world"))
-    return f"{name} (custom)" if "robot" not in task and name in TASKS else name
-
-
-@functools.cache
-def _defaults(method: str) -> dict[str, Any]:
-    from ..algos.registry import RECIPES
-    from ..algos.sac import Sac
-
-    parts: list[Any] = [Schedule, Sac, *([RECIPES[method].method.hyper] if method in RECIPES else [])]
-    fields = [field for part in parts for field in dataclasses.fields(part)]
-    return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+    folder: Path
+    reason: str
+    runs: int
 
 
-def _curve(path: Path) -> dict[str, np.ndarray]:
-    rows = list(csv.reader(io.StringIO(content(path).decode(), newline="")))
-    if not rows:
-        return {}
-    head, lines = rows[0], rows[1:]
-    if "target_steps" not in head or "target_return_mean" not in head:
-        raise ValueError("it has no columns target_steps and target_return_mean")
-    if lines and len(lines[-1]) < len(head):
-        lines.pop()  # a line that is being written, or that a kill cut short
-    for number, line in enumerate(lines, 2):
-        if len(line) != len(head):
-            raise ValueError(f"line {number} has {len(line)} cells, the first line {len(head)}")
-    cells = np.array([[float(cell) if cell else np.nan for cell in line] for line in lines])
-    columns = dict(zip(map(todays_column, head), cells.reshape(-1, len(head)).T, strict=True))
-    if not np.all(np.diff(columns["target_steps"]) >= 0):
-        raise ValueError("its target_steps do not ascend")
-    return columns
+def run_folders(folder: Path) -> Iterator[Path]:
+    """Folders of runs at or below one, less those in a folder below that stands apart."""
+    for path, files in _walk(folder):
+        # A curve or a provenance alone may be anyone's; the two together are a run that lost its configuration.
+        if "config.yaml" in files or {"curve.csv", "provenance.json"} <= files:
+            yield path
 
 
-def _json(path: Path) -> dict[str, Any]:
-    read = json.loads(content(path))
-    check_format(read["format"], 1, path)
-    return read
+def standing_apart(folders: Iterable[Path], shown: Iterable[Path] = ()) -> list[Apart]:
+    """What `run_folders` leaves out, less the runs that are shown all the same because their own folder was named."""
+    seen = {path.resolve() for path in shown}
+    found: dict[Path, Apart] = {}
+    for path in (path for folder in folders for path, _ in _walk(folder, into_apart=True)):
+        if (why := reason(path)) and path.resolve() not in found:
+            left = [run for run in run_folders(path) if run.resolve() not in seen]
+            found |= {path.resolve(): Apart(path, why, len(left))} if left else {}
+    return list(found.values())
 
 
-def _provenance(path: Path) -> dict[str, Any]:
-    read = _json(path)
-    if read["state"] not in STATES[:4]:
-        raise ValueError(f"unknown state {read['state']!r}")
-    for name in ("packages", "device", "machine", "models", "source_data"):
-        if not isinstance(read.get(name) or {}, dict):
-            raise ValueError(f"{name} should be a mapping, found {read[name]!r}")
-    for name in ("wall_seconds", "updates", "target_steps", "lanes_in_cohort", "tuning_target_steps"):
-        if not isinstance(read.get(name) or 0, int | float):
-            raise ValueError(f"{name} should be a number, found {read[name]!r}")
-    return read
+def reason(folder: Path) -> str:
+    """Why its runs stand apart; "" where they do not. A file that cannot be read may have said so: apart, and told."""
+    try:
+        read = yaml.safe_load(content(folder / ABOUT))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        return f"its {ABOUT} cannot be read ({' '.join(str(error).split())[:200]})"
+    return str(read.get("apart") or "") if isinstance(read, dict) else ""
 
 
-def _final(path: Path) -> dict[str, Any]:
-    read = _json(path)
-    read["final_mean"] = float(read["final_mean"])
-    if not math.isfinite(read["final_mean"]):
-        raise ValueError(f"final_mean is {read['final_mean']}")
-    return read
+def _walk(folder: Path, into_apart: bool = False) -> Iterator[tuple[Path, set[str]]]:
+    """(folder, names of its files) for every folder that may hold runs, in order; nothing below a run."""
+    been: set[str] = set()  # a link may lead back up
+    for here, below, files in os.walk(folder, followlinks=True):
+        path = Path(here)
+        place = os.path.realpath(here)
+        if place in been or (path != folder and not into_apart and ABOUT in files and reason(path)):
+            below.clear()
+            continue
+        been.add(place)
+        below[:] = sorted(name for name in below if name not in NEVER_RUNS and not name.startswith("."))
+        if "config.yaml" in files:
+            below.clear()
+        yield path, set(files)

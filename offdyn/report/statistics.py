@@ -136,8 +136,3 @@ def stuck_level(returns: Any, low: float = 0.0, fraction: float = 0.25) -> float
     Give it the runs of all methods on the task: were most runs of one method stuck, its own median would be too.
     """
     return low + fraction * max(float(np.median(of_one_task(returns))) - low, 0.0)
-
-
-def stuck_share(returns: Any, level: float) -> float:
-    """The share of runs whose final return is below the level."""
-    return float(np.mean(of_one_task(returns) < level))

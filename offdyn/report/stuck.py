@@ -41,15 +41,11 @@ def stuck(cell: Cell) -> np.ndarray:
     level = stuck_below(cell.row)
     if level is None:
         return np.zeros(len(cell.finals), bool)
-    return np.array([_fails(run, level) for run in cell.finished], bool)
+    return np.array([(r.final_return or 0.0) < max(level, _untrained(r)) or _stands(r) for r in cell.finished], bool)
 
 
 def stuck_runs(cell: Cell) -> int:
     return int(stuck(cell).sum())
-
-
-def _fails(run: Run, level: float) -> bool:
-    return (run.final_return or 0.0) < max(level, _untrained(run)) or _stands(run)
 
 
 def _robot(task: str) -> Robot:

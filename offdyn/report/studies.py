@@ -43,15 +43,11 @@ def studies(comparison: Comparison) -> list[Study]:
             cells = [cell for cell in finished if cell.method == method]
             for preset in dict.fromkeys(cell.preset for cell in cells):
                 alike = [cell for cell in cells if cell.preset == preset]
-                for setting in _varied(alike):
+                varied = [n for n in differences(alike) if all(_is_number(cell.settings.get(n)) for cell in alike)]
+                for setting in sorted(varied):
                     for line, points in _lines(alike, setting).items():
                         found.setdefault((method, setting), {})[row, f"preset {preset}{line}"] = points
     return [Study(comparison.kind, *key, points) for key, points in sorted(found.items(), key=lambda item: item[0])]
-
-
-def _varied(cells: Sequence[Cell]) -> list[str]:
-    """Numeric settings that differ."""
-    return sorted(n for n in differences(cells) if all(_is_number(cell.settings.get(n)) for cell in cells))
 
 
 def _lines(cells: Sequence[Cell], setting: str) -> dict[str, dict[float, np.ndarray]]:

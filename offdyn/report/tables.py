@@ -79,7 +79,7 @@ class Table:
     def to_latex(self) -> str:
         align = "l" * self.words + "r" * (len(self.head) - self.words)
         lines = [f"% {self.title}. {self.caption}", *(f"% {note}" for note in self.notes)]
-        lines = [latex_comment(line) for line in lines]
+        lines = [re.sub(r"\s+", " ", line) for line in lines]
         lines += [rf"\begin{{tabular}}{{{align}}}", r"\hline", " & ".join(map(latex, self.head)) + r" \\", r"\hline"]
         lines += [" & ".join(map(_latex_entry, row)) + r" \\" for row in self.rows]
         return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
@@ -124,10 +124,6 @@ def _latex_entry(entry: Entry) -> str:
     text = rf"\textbf{{{latex(entry.text)}}}" if entry.best else latex(entry.text)
     lines = [text, *(rf"\scriptsize {latex(line)}" for line in entry.small if line)]
     return lines[0] if len(lines) == 1 else r"\shortstack[r]{" + r" \\ ".join(lines) + "}"
-
-
-def latex_comment(line: str) -> str:
-    return re.sub(r"\s+", " ", line)
 
 
 def head_of(name: str) -> str:

@@ -9,13 +9,12 @@ from . import brief, costs, results
 from .cells import compare, first_phases, once_each
 from .drawing import Figure, save
 from .figures import figures_of
-from .folders import standing_apart
 from .listing import listing, record
 from .notices import Notice, notices, summary
 from .overview import overviews
 from .page import MARK, page
 from .parts import parts
-from .runs import Run, gather, planned
+from .runs import Run, gather, planned, standing_apart
 from .stuck import rule_for
 from .tables import Table, to_csv
 

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +32,10 @@ import yaml
 from .._util import files
 from .._util.errors import OffdynError, check_format
 from .._util.files import write_atomically
-from ..training.config import RunConfig, from_yaml, methods_of, to_yaml
+from ..training.config import RunConfig
+from ..training.preparation import methods_of
 from ..training.progress import Lines, Progress, Quiet, stop_on_signals
-from ..training.run_folder import RunFolder
+from ..training.run_folder import RunFolder, from_yaml, to_yaml
 
 if TYPE_CHECKING:
     from ..training.progress import Stop
@@ -87,9 +88,6 @@ class Job:
     def ended(self) -> bool:
         """Whether nothing is left to do."""
         return all(state in ENDED for state in self.states().values())
-
-    def failed_runs(self) -> list[str]:
-        return [name for name, state in self.states().items() if state == "failed"]
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,9 @@ def run(path: Path, *, progress: Progress | None = None, stop: Any = None) -> St
 
         now("running")
         try:
-            _check_needs(job)
+            for needed in job.needs:
+                if (at := status(job.path.with_name(f"{needed}.yaml")).state) != "done":
+                    raise OffdynError(f"job {job.id} continues from job {needed}, which is {at}: that one comes first")
             complete(job.runs, job.folder, threads=job.threads, progress=progress or Quiet(), stop=stop)
         except Stopped:
             return now("stopped")
@@ -182,13 +182,6 @@ def run(path: Path, *, progress: Progress | None = None, stop: Any = None) -> St
             traceback.print_exc()
             return now("failed", f"{type(error).__name__}: {error}")
         return now("done")
-
-
-def _check_needs(job: Job) -> None:
-    for needed in job.needs:
-        state = status(job.path.with_name(f"{needed}.yaml")).state
-        if state != "done":
-            raise OffdynError(f"job {job.id} continues from job {needed}, which is {state}: that one comes first")
 
 
 @contextlib.contextmanager
@@ -210,12 +203,12 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def stop_when_stdin_closes(stop: "Stop", say: Callable[[str], None]) -> None:
+def stop_when_stdin_closes(stop: "Stop") -> None:
     """Stdin is a pipe from whoever began this process, and closes with that one, however it ends."""
 
     def wait() -> None:
         os.read(0, 1)  # nothing is ever written; not sys.stdin, whose lock would break the end of the interpreter
-        say("whoever began this job is gone: saving and stopping ...")
+        Lines().say("whoever began this job is gone: saving and stopping ...")
         stop.wanted = True
 
     threading.Thread(target=wait, daemon=True).start()
@@ -228,14 +221,19 @@ def main(arguments: Sequence[str]) -> int:
     from ..training.hardware import offer_every_core
 
     offer_every_core()  # as `offdyn train` does, so that a run is the same to the last bit by either
-    path = Path(arguments[0])
-    say, stop = Lines().say, stop_on_signals()
+    stop = stop_on_signals()
     if WATCHED in arguments:
-        stop_when_stdin_closes(stop, say)
+        stop_when_stdin_closes(stop)
+    return work(Path(arguments[0]), stop)
+
+
+def work(path: Path, stop: "Stop") -> int:
+    """Run the job, say how it goes; the exit code."""
+    say = Lines().say
     try:
         say(f"job {path.stem}: at work on {platform.node()}, process {os.getpid()}")
         end = run(path, progress=Lines(), stop=stop)
-        failed = read(path).failed_runs()
+        failed = "failed" in read(path).states().values()
     except Busy as error:
         say(f"offdyn: {error}")
         return STOPPED

@@ -1,5 +1,6 @@
 """How long a cohort takes on this machine: from a few ticks of it, now or earlier, or as its like suggests."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,7 +20,6 @@ from ..envs import pairs
 from ..training.cohort import Cohort
 from ..training.config import RunConfig
 from ..training.hardware import beside_a_gpu
-from ..training.metrics import policies_of
 from . import cost
 
 WARM_TICKS = 3  # in which everything is compiled
@@ -52,7 +52,9 @@ def measure(runs: Sequence[RunConfig], threads: int | None = None) -> Pace:
     about, known = _about(short, threads), _known()
     if about["key"] not in known:
         known[about["key"]] = about | {"measured": list(_measure(short, threads))}
-        _remember(known)
+        with contextlib.suppress(OSError):  # measured again next time
+            _cache().parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(_cache(), json.dumps(known).encode())
     return Pace(*known[about["key"]]["measured"])
 
 
@@ -137,7 +139,7 @@ def _timed_ticks(cohort: Cohort) -> float:
 
 
 def _timed_episodes(cohort: Cohort, threads: int) -> float:
-    plan, policies = cohort.plan, policies_of(cohort)
+    plan, policies = cohort.plan, cohort.policies()
     roles = ["target"] * plan.eval_episodes + ["source"] * plan.eval_source_episodes
     bodies = [(task, role) for task in cohort.tasks for role in roles]
     domain = pairs.open_bodies(bodies, [(0, number) for number in range(len(bodies))], threads, padded=plan.padded)
@@ -163,11 +165,3 @@ def _known() -> dict[str, dict[str, Any]]:
         return {key: each for key, each in read.items() if isinstance(each, dict) and len(each["measured"]) == 3}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
-
-
-def _remember(known: Mapping[str, Mapping[str, Any]]) -> None:
-    try:
-        _cache().parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_cache(), json.dumps(known).encode())
-    except OSError:
-        pass  # measured again next time

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from .._util.errors import OffdynError
 from ..envs import pairs
-from ..training.config import RunConfig, group
+from ..training.config import RunConfig
+from ..training.preparation import group
 from ..training.run_folder import RunFolder
 from . import job as jobs
 from .job import ENDED, JOBS, Job

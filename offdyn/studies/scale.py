@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._util.errors import OffdynError
-from ..training.config import RunConfig, check
-from ..training.schedule import Schedule
+from ..training.config import RunConfig, Schedule, check
 
 WATCHED = ("eval_interval", "log_interval", "checkpoint_interval")
 FIRST = 10  # of a budget too small for learning_starts, at most one transition in so many comes before learning

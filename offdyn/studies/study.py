@@ -10,7 +10,8 @@ from .._util import files
 from .._util.errors import OffdynError, unknown
 from ..algos.registry import recipe
 from ..envs import pairs
-from ..training.config import PRESETS_OWN, RunConfig, build, with_first_phases
+from ..training.config import PRESETS_OWN, RunConfig, build
+from ..training.preparation import with_first_phases
 
 SHIPPED = Path(__file__).parent  # with the YAML files of the paper's tables and figures
 INTERVAL = "source_steps_per_target_step"  # F: it changes the length of runs of one budget of target steps

@@ -16,10 +16,10 @@ from .._util.files import read_json, write_atomically
 from ..algos.registry import recipe
 from ..algos.sac import Sac
 from ..envs.custom import OwnPair
-from ..training.config import RunConfig, build, with_first_phases
+from ..training.config import ALSO, RunConfig, Schedule, build
+from ..training.preparation import with_first_phases
 from ..training.progress import Progress, Quiet, Stop, Stopped
 from ..training.run_folder import RunFolder
-from ..training.schedule import ALSO, Schedule
 from . import job as jobs
 from .backends import Order
 from .plan import plan

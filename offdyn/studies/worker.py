@@ -118,10 +118,10 @@ def _said_stopped(job: Path) -> bool:
 
 def main(path: Path) -> int:
     """The job's process: asked to stop once or often, by whomever, it saves and stops."""
-    from ..training.progress import Lines, Stop
+    from ..training.progress import Stop
     from . import job
 
-    stop, say = Stop(), Lines().say
+    stop = Stop()
 
     def ask(number: int, frame: FrameType | None) -> None:
         stop.wanted = True
@@ -129,18 +129,8 @@ def main(path: Path) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, ask)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # Slurm tells every process of a job; the attendant passes it on
-    job.stop_when_stdin_closes(stop, say)
-    say(f"job {path.stem}: at work on {platform.node()}, process {os.getpid()}")
-    try:
-        end = job.run(path, progress=Lines(), stop=stop)
-    except job.Busy as error:
-        say(f"offdyn: {error}")
-        return STOPPED
-    except OffdynError as error:
-        say(f"offdyn: {error}")
-        return job.MISTAKE
-    say(f"job {path.stem}: {end.state}" + (f": {end.error}" if end.error else ""))
-    return {"done": job.DONE, "stopped": STOPPED}.get(end.state, job.FAILED)
+    job.stop_when_stdin_closes(stop)
+    return job.work(path, stop)
 
 
 if __name__ == "__main__":

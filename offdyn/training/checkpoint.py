@@ -18,7 +18,7 @@ from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
 from .._util.errors import OffdynError, shown
-from .._util.files import content, is_plain, parse_json, read_json, write_atomically, write_pieces
+from .._util.files import arrays, content, is_plain, parse_json, read_json, write_atomically, write_pieces
 
 _DTYPES = {"float32": "F32", "uint8": "U8"}  # as safetensors names them
 
@@ -403,6 +403,20 @@ class CohortFolder:
         if not keeps_rows:
             _remove(self.path / "segments")
         self.unlock()
+
+
+def kept_rows(run: Path, *names: str) -> Iterator[tuple[np.ndarray, ...]]:
+    """Of each file of rows that a run's cohort left, these arrays of the run's lane; of files that have them."""
+    for cohort in sorted((run.parent / COHORTS).glob("*/cohort.json")):
+        if run.name not in (runs := list(CohortFolder(cohort.parent).runs())):
+            continue
+        for path in sorted((cohort.parent / "segments").glob("rows-*.safetensors")):
+            try:
+                with arrays(path) as file:
+                    if names[0] in file.keys():  # noqa: SIM118 (not a dict)
+                        yield tuple(file.get_slice(name)[runs.index(run.name)] for name in names)
+            except (SafetensorError, OSError) as error:
+                raise OffdynError(f"{path}: not readable ({error}); move it away to go on without it") from None
 
 
 def _remove(path: Path) -> None:

@@ -8,21 +8,25 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from .._util import types
 from .._util.errors import OffdynError
 from .._util.types import Spec
+from ..algos.networks import DOMAIN_INPUTS
+from ..algos.sac import actor_network
+from ..data.replay import Moments
 from ..data.transition import pack, row_width
 from ..envs import pairs
 from ..envs.custom_batch import OwnBodies
 from ..envs.domain import NoBodies, Rows
 from ..envs.processes import BodyProcesses
-from ..envs.residual import with_residuals
+from ..envs.residual import ResidualBodies
 from ..envs.tasks import Task
-from .base_policy import as_chosen, residuals_of
+from ..policies.base import as_chosen
+from ..policies.trained import Policies, StdHead
 from .checkpoint import NewRows
-from .config import RunConfig
-from .device_sources import DeviceSources
+from .config import RunConfig, residuals_of
 from .hardware import Devices, beside_a_gpu
-from .program import Experience, Lane, Learner, fill_leaves, matching, named_leaves
+from .program import DeviceSources, Experience, Lane, Learner, fill_leaves, matching, named_leaves
 
 SOURCE, TARGET = 0, 1  # roles in (seed, role, body), which seeds a body's starts
 TRUNCATED, DIVERGED = 1, 2  # bits of a stored row's flag
@@ -134,10 +138,12 @@ def open_source(run: RunConfig) -> SourceData:
     """The dataset that the run names."""
     from ..data.datasets import open_dataset  # only where there is one
 
-    assert run.schedule.source_data is not None
-    dataset, out_of_reach = as_chosen(open_dataset(run.schedule.source_data, target=run.task), run)
+    wanted, out_of_reach = str(run.schedule.source_data), 0
+    dataset = open_dataset(wanted, target=run.task)
+    if run.base is not None:
+        dataset, out_of_reach = as_chosen(dataset, wanted, run.base, run.task)
     rows = dataset.rows()
-    name = str(dataset.card.get("name") or Path(str(run.schedule.source_data)).stem)
+    name = str(dataset.card.get("name") or Path(wanted).stem)
     return SourceData(name, rows, hashlib.sha256(rows.tobytes()).hexdigest(), out_of_reach)
 
 
@@ -192,8 +198,9 @@ class Cohort:
             domain = pairs.with_effects(domain, robots, starts)
         elif bodies:
             domain = pairs.open_bodies(bodies, starts, threads, self.plan.env_processes, self.plan.padded)
-        of_sources = [residual for residual in self.residuals for _ in range(self.bodies)]
-        domain = with_residuals(domain, of_sources + self.residuals * self.plan.acts_in_target)
+        if any(self.residuals):
+            of_sources = [residual for residual in self.residuals for _ in range(self.bodies)]
+            domain = ResidualBodies(domain, of_sources + self.residuals * self.plan.acts_in_target)
         if self.bodies > 1:
             # Staggered, so that time limits do not end all episodes of a run at once.
             spent = np.arange(self.bodies) * self.spec.time_limit // self.bodies
@@ -229,11 +236,6 @@ class Cohort:
     def _target_clock(self) -> int:
         """When the next target step is due."""
         return self.plan.head_start + self.target_rows * self.plan.source_steps_per_target_step
-
-    @property
-    def new_bytes(self) -> int:
-        """Of the rows that are not on disk yet."""
-        return sum(rows.nbytes for rows in self.new_rows.values())
 
     def _stored(self, role: str) -> int:
         """Rows that a domain's replay was given, those that were overwritten counted, too."""
@@ -406,6 +408,32 @@ class Cohort:
         tree = {"agent": lanes.agent, "others": lanes.others, "learned": lanes.learned, "moments": lanes.moments}
         return {name: np.asarray(leaf[lane]) for name, leaf in named_leaves(tree).items()}
 
+    def policies(self) -> Policies:
+        """A copy of the policies on the host, as they act in the target; they know their source's side, too."""
+        lanes = self.settled
+        network = actor_network(self.runs[0].sac, self.spec)
+        steps, arrays = network.steps, self._deployed(lanes)
+        source_bias = None
+        if steps[0] in DOMAIN_INPUTS:
+            source_bias = _within(types.SOURCE, steps[0], arrays)[1][:, None]
+            steps, arrays = steps[1:], _within(types.TARGET, steps[0], arrays)
+        *arrays, weight, bias = [array if array.ndim == 3 else array[:, None] for array in arrays]
+        actions = self.spec.action_size  # the mean comes first, then the log-std
+        bounds = np.stack([np.asarray(bound) for bound in (lanes.sac.log_std_low, lanes.sac.log_std_high)])
+        std_head = StdHead(np.ascontiguousarray(weight[..., actions:]), bias[..., actions:], bounds.T)
+        arrays += [weight[..., :actions], bias[..., :actions]]
+        mean = deviation = None
+        if lanes.moments is not None:
+            mean = np.array(lanes.moments.mean)[:, None]
+            deviation = np.array(jax.vmap(Moments.deviation)(lanes.moments))[:, None]
+        return Policies(steps, tuple(map(np.ascontiguousarray, arrays)), mean, deviation, std_head, source_bias)
+
+    def _deployed(self, lanes: Lane) -> list[np.ndarray]:
+        """The actor's arrays of each lane's deployed member."""
+        members = [agent.deployed for agent in (lanes.agent, *lanes.others)]
+        every, chosen = np.arange(self.lanes_count), self.members.deployed
+        return [np.stack([np.asarray(array) for array in same])[chosen, every] for same in zip(*members, strict=True)]
+
     def take_rows(self) -> dict[str, np.ndarray]:
         """Those that are not on disk yet, with their flags; whoever takes them puts them there before the next take."""
         rows = {}
@@ -479,3 +507,15 @@ class Cohort:
             self.learner.experience = self.learner.experience._replace(
                 source=self.learner.devices.share(self.source_data.rows)
             )
+
+
+def _within(domain: float, how: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The network of one domain: what its first layer makes of the domain is a part of that layer's bias."""
+    said: Any = domain
+    if how == "embedding":
+        table, *arrays = arrays
+        said = table[:, round(domain)][:, None]
+    weight, bias, *others = arrays
+    size = weight.shape[1] - DOMAIN_INPUTS[how]
+    seen, of_domain = weight[:, :size], weight[:, size:]
+    return [seen, bias + (said * of_domain if how == "flag" else said @ of_domain)[:, 0], *others]

@@ -7,30 +7,192 @@ import math
 import re
 import types
 import typing
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from .._util.errors import OffdynError, check_format, shown, unknown
-from .._util.fields import expected, static_fields
-from .._util.files import parse_yaml
+from .._util.errors import OffdynError, shown, unknown
+from .._util.fields import expected, setting, static_fields
 from .._util.types import Spec
 from ..algos.backbones import backbone
 from ..algos.method import Preset
 from ..algos.registry import DEFAULT, METHODS, Recipe, recipe
 from ..algos.sac import Sac, actor_network, critic_network
 from ..envs import batched, padding, pairs
-from . import base_policy
-from .schedule import ALSO, NEW_NAMES, OLDER, WATCHING, Schedule, renamed
+from ..envs.custom_batch import PROCESSES
+from ..envs.residual import Residual
+from ..policies import base as base_policy
 
-FORMAT = 1  # of config.yaml
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
 BATCH = Sac.batch_size  # of each domain in an update, or twice as many of one
 LONGEST = 2**31 - 1  # source steps or updates: both are counted in 32 bits
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a run is and what happens how often; intervals are in source steps."""
+
+    target_steps: int = 100_000
+    # The paper's F; where a run acts in one domain, these are its clock.
+    source_steps_per_target_step: int = setting(10, most=10**6)
+    # None: one per source step; where there is no source, one.
+    updates_per_target_step: int | None = setting(None, most=10**6)
+    # Source steps before the first target step, in which the source alone is acted in and learned from.
+    head_start: int = setting(0, least=0)
+    # Target steps at first in which actions are uniform, in the source likewise.
+    random_steps: int = setting(0, least=0)
+    # Per run; None: the smaller of 10 and source_steps_per_target_step, or as a batched source has them.
+    source_envs: int | None = setting(None, most=10_000)
+    collects: str = setting("both", choices=("both", "source", "target", "none"))  # domains the run acts in
+    # Or shifted: the source moves as the target does, for what can be learned without a gap.
+    source_dynamics: str = setting("stock", choices=("stock", "shifted"))
+    # Domains whose transitions train critics and actor.
+    learns_from: str = setting("both", choices=("both", "source", "target"))
+    source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
+    allow_faulty_data: bool = False  # although the doctor found something fatal in it
+    start_from: str | None = None  # folder of a run whose networks this one continues from; may name {seed} and {robot}
+    # A frozen policy that acts in both domains, what is learned moves its actions: a file, a folder, module:function.
+    base_policy: str | None = None
+    base_sha256: str | None = None  # of that file, or of the function's source
+    residual: float | None = setting(None, above=0, most=1)  # how far, where 1 is half an action's range; default 0.3
+    tested_only: bool = False  # those networks are tested as they are: nothing is collected or trained
+    # Or episodic: whole target episodes, and between them what they owe.
+    target_mode: str = setting("steps", choices=("steps", "episodic"))
+    target_log: str | None = None  # folder in which every target step is written down as it happens
+    time_limits_end: bool = False  # a cut episode is stored as ended, as VGDF's official code has it
+    padded: bool = False  # fill robots up to one size: runs of all robots then share one program, for a GPU
+    env_processes: str = setting("auto", choices=PROCESSES)  # custom sources: each in a process, or where that pays
+    learning_starts: int = 128  # transitions in each collected replay buffer before the first update
+    replay_size: int = 1_000_000  # transitions per domain, of which a shorter run takes only what it can fill
+    eval_interval: int = 10_000
+    eval_episodes: int = setting(10, least=0, most=10_000)  # in the target; 0: the curve then shows training episodes
+    eval_source_episodes: int = setting(2, least=0, most=10_000)
+    final_episodes: int = setting(50, least=0, most=10_000)  # in the target, of the final policy
+    log_interval: int = 5_000
+    checkpoint_interval: int = 50_000
+    keep_policies: bool = False  # of every evaluation, not the last alone
+    # Spent on finding this run's settings, where known: for reports.
+    tuning_target_steps: int | None = setting(None, least=0)
+    wandb: str | None = None  # PROJECT or TEAM/PROJECT of Weights & Biases that gets the numbers, too
+
+    @property
+    def source_steps(self) -> int:
+        """Of the whole run, or what a run without them counts in their place."""
+        return self.head_start + self.target_steps * self.source_steps_per_target_step
+
+    @property
+    def source_env_count(self) -> int:
+        if self.collects in ("target", "none"):
+            return 0
+        return min(10, self.source_steps_per_target_step) if self.source_envs is None else self.source_envs
+
+    @property
+    def length(self) -> int:
+        """Source steps, or their worth, that the run itself trains."""
+        return 0 if self.tested_only else self.source_steps
+
+    @property
+    def tick(self) -> int:
+        """Source steps (or their worth) by which the clock advances in one round of acting, stepping and learning."""
+        envs, each = self.source_env_count, self.source_steps_per_target_step
+        return envs if self.collects == "source" else min(envs, each) or each
+
+    def source_acts_at(self, clock: int) -> bool:
+        """Whether the sources step in the tick that begins then: more of them than F wait until they are behind."""
+        envs = self.source_env_count
+        return bool(envs) and clock < self.source_acts_until and clock // envs > (clock - self.tick) // envs
+
+    @property
+    def source_acts_until(self) -> int:
+        """The clock at which the source is left: after a head start, where none of its transitions is used any more."""
+        return self.head_start if self.head_start and self.learns_from == "target" else self.source_steps
+
+    @property
+    def source_transitions(self) -> int:
+        """Of the whole run: every environment of the source makes as many."""
+        envs = self.source_env_count
+        return -(-self.source_acts_until // envs) * envs if envs else 0
+
+    @property
+    def has_source(self) -> bool:
+        """Whether there is one, live or a dataset."""
+        return bool(self.source_env_count) or self.source_data is not None
+
+    @property
+    def updates_each(self) -> int:
+        """Per target step."""
+        if self.updates_per_target_step is not None:
+            return self.updates_per_target_step
+        return self.source_steps_per_target_step if self.has_source else 1
+
+    @property
+    def shares_updates(self) -> bool:
+        """Whether every tick has as many of them: where not, all are in the tick with the target step."""
+        return self.updates_each * self.tick % self.source_steps_per_target_step == 0
+
+    @property
+    def updates_per_tick(self) -> int:
+        """Of a tick that learns."""
+        if self.shares_updates:
+            return self.updates_each * self.tick // self.source_steps_per_target_step
+        return self.updates_each
+
+    def target_acts_at(self, clock: int) -> bool:
+        """Whether a target step is due in the tick that begins then."""
+        return clock >= self.head_start and clock % self.source_steps_per_target_step == 0
+
+    def target_steps_due(self, clock: int) -> int:
+        """Target steps that the ticks before then owe."""
+        return -(-max(clock - self.head_start, 0) // self.source_steps_per_target_step)
+
+    def learns_at(self, clock: int) -> bool:
+        """Whether the tick that begins then has updates."""
+        return self.shares_updates or clock % self.source_steps_per_target_step == 0
+
+    @property
+    def target_budget(self) -> int:
+        return self.target_steps if self.acts_in_target else 0
+
+    @property
+    def capacities(self) -> tuple[int, int]:
+        """Transitions that a source and a target replay can hold; one unused where a domain is not collected."""
+        source = min(self.replay_size, self.source_transitions) if self.source_env_count else 1
+        return source, max(min(self.replay_size, self.target_budget), 1)
+
+    @property
+    def acts_in_target(self) -> bool:
+        return self.collects in ("both", "target")
+
+
+# Settings that change how a run is watched, not what it computes: they stay out of its name.
+WATCHING = {"eval_interval", "eval_episodes", "eval_source_episodes", "final_episodes", "log_interval"} | {
+    "allow_faulty_data",
+    "checkpoint_interval",
+    "env_processes",
+    "keep_policies",
+    "padded",
+    "source_steps",  # as older runs name their length
+    "target_log",
+    "target_steps",
+    "tuning_target_steps",
+    "wandb",
+}
+
+GONE = {"control": "none"}  # settings that older runs name, and the value at which a run is the same without them
+NEW_NAMES = {
+    "bodies": "source_envs",
+    "minimum_rows": "learning_starts",
+    "rows": "learns_from",
+    "source_body": "source_dynamics",
+}
+OLDER = NEW_NAMES | {
+    "source_steps": "target_steps",
+    "target_interval": "source_steps_per_target_step",
+    "updates_per_step": "updates_per_target_step",
+}
+ALSO = {"beta": "penalty"}  # other names of a setting, for good
 
 
 @dataclass(frozen=True)
@@ -79,6 +241,14 @@ class RunConfig:
         return (self.name, mine) == (other.name, its)
 
     @property
+    def base(self) -> base_policy.Asked | None:
+        """The base policy that it moves, if any."""
+        plan = self.schedule
+        if plan.base_policy is None or plan.residual is None:
+            return None
+        return base_policy.Asked(plan.base_policy, plan.base_sha256, plan.residual)
+
+    @property
     def spec(self) -> Spec:
         """What its networks are built for."""
         spec = pairs.spec_of(self.task)
@@ -97,9 +267,10 @@ class RunConfig:
         return repr((family, method.program or method.name, sorted(static.items()), alone))
 
 
-def methods_of(runs: Iterable[RunConfig]) -> str:
-    """In words, for runs that share a program."""
-    return " and ".join(dict.fromkeys(run.method for run in runs))
+def residuals_of(runs: Sequence[RunConfig]) -> list[Residual | None]:
+    """Of each run, opened and tried out; those that are gone, were changed or do not fit are refused."""
+    asked = [(run.base, run.task) for run in runs]
+    return base_policy.open_residuals(asked) if any(its for its, _ in asked) else [None] * len(runs)
 
 
 def _short(key: str, value: Any) -> str:
@@ -154,13 +325,15 @@ def build(
     values = {**stands_on, **values} if named == its_own else {**values, **stands_on}
     if guessed:
         notices.append(f"{the_task.name}: not in the tables of preset '{preset}', using {', '.join(guessed)}")
-    notices += _notices_of_own(the_task, the_recipe)
+    if isinstance(the_task, pairs.OwnPair) and the_recipe.method.name == "vgdf":
+        notices.append(f"{the_task.name}: nobody says which of its states end an episode; vgdf imagines that none does")
     never = {"final_episodes": 0} if chosen.get("eval_episodes") == 0 else {}
     nowhere = {} if pairs.plays_source(the_task) else {"eval_source_episodes": 0}
     below = {**values, **the_recipe.defaults}
     chosen = renamed(chosen, below)
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
-    values |= base_policy.recorded(values)
+    if values.get("base_policy") is not None or values.get("residual") is not None:
+        values |= base_policy.recorded(values)
     values.setdefault("batch_size", BATCH if values.get("learns_from", Schedule.learns_from) == "both" else 2 * BATCH)
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
@@ -308,6 +481,38 @@ def _todays(settings: Mapping[str, Any], known: Container[str]) -> tuple[dict[st
     return new, notices
 
 
+def renamed(settings: Mapping[str, Any], below: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The same settings under today's names; `below` holds defaults that differ from those of `Schedule`.
+
+    `source_steps` are a length in source steps, `updates_per_step` are counted per source step where there are any.
+    """
+    new = {name: value for name, value in settings.items() if name not in GONE or GONE[name] != value}
+    for old, name in OLDER.items():
+        if new.get(old) is not None and new.get(name) is not None:
+            raise OffdynError(f"settings {old} and {name} say the same thing: name one of them")
+    new = {NEW_NAMES.get(name, name): value for name, value in new.items()}
+    if (interval := new.pop("target_interval", None)) is not None:
+        new["source_steps_per_target_step"] = interval
+    known = {"source_steps_per_target_step": Schedule.source_steps_per_target_step, **(below or {}), **new}
+    each = known["source_steps_per_target_step"]
+    if (steps := new.pop("source_steps", None)) is not None:
+        if not (isinstance(steps, int) and isinstance(each, int) and each >= 1):
+            raise OffdynError(
+                f"settings source_steps and target_interval: expected whole numbers, got {steps!r}, {each!r}"
+            )
+        if steps % each:
+            nearest = max(each, round(steps / each) * each)
+            raise OffdynError(
+                f"setting source_steps: expected a multiple of {each} (source_steps_per_target_step), say {nearest}, "
+                f"got {steps}"
+            )
+        new["target_steps"] = steps // each
+    if (updates := new.pop("updates_per_step", None)) is not None:
+        has_source = known.get("collects", "both") in ("both", "source") or known.get("source_data") is not None
+        new["updates_per_target_step"] = updates * (each if has_source else 1)
+    return new
+
+
 def _as_batched(task: pairs.Pair, plan: Schedule) -> Schedule:
     """With as many source environments as a batched source has, or, where it takes any number, as is usual."""
     if not isinstance(task, pairs.OwnPair) or task.batch is None or plan.collects not in ("both", "source"):
@@ -333,12 +538,6 @@ def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, Any]
     return {n: max(1, round(getattr(plan, n) / of)) * of for n, of in wholes.items() if n not in chosen}
 
 
-def _notices_of_own(task: pairs.Pair, the_recipe: Recipe) -> list[str]:
-    if isinstance(task, pairs.OwnPair) and the_recipe.method.name == "vgdf":
-        return [f"{task.name}: nobody says which of its states end an episode; vgdf imagines that none does"]
-    return []
-
-
 def _preset_values(preset: Preset, task: str, chosen: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What the preset says for this task, and what of it is a guess because its tables do not name the task."""
     values = dict(preset.fields)
@@ -359,33 +558,6 @@ def _located(name: str, value: str, task: pairs.Pair, seed: int) -> str:
     return f"{kind}{path.resolve()}" if path.exists() or name == "target_log" else value
 
 
-def first_phase(config: RunConfig) -> RunConfig | None:
-    """The run that has to be trained before this one, where its recipe says so and the user has none to start from."""
-    first = config.recipe.first
-    if first is None or config.schedule.start_from is not None:
-        return None
-    names = {f.name for part in (Schedule, Sac, recipe(first).method.hyper) for f in dataclasses.fields(part)}
-    settings = config.settings()
-    chosen = {name: settings[name] for name in config.chosen if name in names and name not in config.recipe.fixed}
-    return build(pairs.source_of(config.task), first, config.preset, config.seed, chosen)[0]
-
-
-def with_first_phases(runs: Iterable[RunConfig]) -> list[RunConfig]:
-    """The runs, before each the one it continues from; one such run serves all that need the same."""
-    runs = list(runs)
-    listed = {run.name for run in runs}
-    together: list[RunConfig] = []
-    for run in runs:
-        first = first_phase(run)
-        if first is not None:
-            if first.name not in listed:
-                listed.add(first.name)
-                together.append(first)
-            run = dataclasses.replace(run, schedule=dataclasses.replace(run.schedule, start_from=first.name))
-        together.append(run)
-    return sorted(together, key=lambda run: run.schedule.start_from in listed)
-
-
 def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One set of settings for each combination of the values listed for settings that may differ by lane.
 
@@ -402,60 +574,3 @@ def lists_of_floats(method: str, settings: Mapping[str, Any]) -> list[dict[str, 
         options[name] = list(several) if listed else [value]
     combinations = (dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     return [{name: value for name, value in each.items() if value != PRESETS_OWN} for each in combinations]
-
-
-def to_yaml(config: RunConfig) -> str:
-    """The complete run as text; `from_yaml` gives back an equal one."""
-    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings().items()}
-    head = {
-        "format": FORMAT,
-        "task": config.task.to_mapping(),
-        "method": config.method,
-        "preset": config.preset,
-        "seed": config.seed,
-        "allow_no_shift": config.allow_no_shift,
-        "chosen": list(config.chosen),
-    }
-    return yaml.safe_dump(head | {"settings": listed}, sort_keys=False)
-
-
-def from_yaml(text: str | bytes, where: Path) -> RunConfig:
-    """Read back what `to_yaml` wrote."""
-    try:
-        read = parse_yaml(text, where)
-        check_format(read["format"], FORMAT, where)
-        if not isinstance(read["settings"], dict):
-            raise TypeError("no settings")
-        if not isinstance(read["preset"], str):
-            raise TypeError("no preset")
-        # A setting that the run does not know came later: its default is what the run did, whatever presets say now.
-        settings = _defaults(read["method"]) | renamed(read["settings"])
-        config, _ = build(
-            read["task"],
-            read["method"],
-            read["preset"],
-            read["seed"],
-            settings,
-            allow_no_shift=read["allow_no_shift"],
-        )
-        return dataclasses.replace(config, chosen=tuple(read["chosen"]))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise OffdynError(f"{where}: not a run's config.yaml ({error})") from None
-
-
-def _defaults(method: str) -> dict[str, Any]:
-    """Every setting as its class has it."""
-    parts = (Schedule, Sac, recipe(method).method.hyper)
-    return {field.name: field.default for part in parts for field in dataclasses.fields(part)}
-
-
-def group(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:
-    """Runs that can share one compiled program, together, in the order in which they were asked for."""
-    cohorts: dict[str, list[RunConfig]] = {}
-    names: set[str] = set()
-    for run in runs:
-        if run.name in names:
-            raise OffdynError(f"run {run.name} is asked for twice")
-        names.add(run.name)
-        cohorts.setdefault(run.cohort_key(), []).append(run)
-    return list(cohorts.values())

@@ -1,14 +1,16 @@
 """How good a policy is: the mean action, in environments that are built afresh and that training never sees.
 
+And what is written down of it beside training: the lines of the runs' curves and metrics.
+
 Beside a GPU in processes of their own, each `python -m offdyn.training.evaluation`, which load no JAX: in one process
 training and evaluation would wait for each other. What goes through the pipes is JSON and safetensors.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -20,11 +22,17 @@ from ..envs import pairs
 from ..envs.custom import EnvironmentFailed
 from ..envs.domain import Domain, Rows
 from ..envs.pairs import Pair
-from ..envs.residual import Residual, with_residuals
-from .policies import Policies
+from ..envs.residual import Residual, ResidualBodies
+from ..policies.trained import Policies
+from .progress import Evaluated, Progress
+
+if TYPE_CHECKING:  # both load JAX
+    from .cohort import Cohort
+    from .run_folder import RunFolder
 
 EVALUATION = 2  # the role in (seed, role, ...) that seeds starts; training uses 0 for source and 1 for target
 PIECES_FOR_EACH = 3  # of an evaluation, about as long as each other, for every child: fewer, and the last is waited for
+PATIENCE = 300.0  # seconds that a training waits for an evaluation before it says so, and again
 MOST_PROCESSES = 8  # of one thread each: threads of one process would wait for each other at every step
 
 
@@ -55,33 +63,16 @@ def evaluate(
 
     `residuals`: of each lane, where some move the actions of base policies.
     """
-    residuals = residuals or [None] * len(tasks)
     if isinstance(tasks[0], pairs.OwnPair):
         try:
             return _evaluate_own(policies, tasks, seeds, residuals, target_episodes, source_episodes, index, kept_rows)
         except EnvironmentFailed as failure:
             raise EnvironmentFailed(f"in an evaluation: {failure}") from failure
-    lanes = len(tasks)
     roles = ["target"] * target_episodes + ["source"] * source_episodes
-    per_lane = len(roles)
-    if not roles:
-        return Evaluation(np.zeros((lanes, 0)), np.zeros((lanes, 0)), None)
-    bodies = [(task, role) for task in tasks for role in roles]
-    starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(per_lane)]
-    domain = pairs.open_bodies(bodies, starts, threads, padded=padded)
-    domain = with_residuals(domain, [residual for residual in residuals for _ in roles])
-    returns = np.zeros(lanes * per_lane)
-    stepped: list[np.ndarray] = []
-    packed: list[np.ndarray] = []
-    for running, rows in episodes(domain, in_lanes(policies), lanes * per_lane):
-        returns[running] += rows.reward
-        if kept_rows:
-            stepped.append(running)
-            packed.append(pack(rows))
-    domain.close()
-    by_lane = returns.reshape(lanes, per_lane)
-    held_out = _selection(stepped, packed, kept_rows, lanes, target_episodes, per_lane) if kept_rows else None
-    return Evaluation(by_lane[:, :target_episodes], by_lane[:, target_episodes:], held_out)
+    starts = [(seed, EVALUATION, index, episode) for seed in seeds for episode in range(len(roles))]
+    returns, stepped, packed = _play(policies, tasks, residuals, roles, starts, 1, kept_rows > 0, threads, padded)
+    held_out = _selection(stepped, packed, kept_rows, len(tasks), target_episodes, len(roles)) if packed else None
+    return Evaluation(returns[:, :target_episodes], returns[:, target_episodes:], held_out)
 
 
 def episodes(domain: Domain, act: Callable[[np.ndarray], np.ndarray], bodies: int) -> Iterator[tuple[np.ndarray, Rows]]:
@@ -111,8 +102,10 @@ def _evaluate_own(
 ) -> Evaluation:
     """The same where an environment may be dear: one target per lane, its episodes one after the other."""
     lanes = len(tasks)
-    target, stepped, packed = _play(policies, tasks, seeds, residuals, "target", index, target_episodes, 1)
-    source, _, _ = _play(policies, tasks, seeds, residuals, "source", index, 1, source_episodes)
+    in_target = [(seed, EVALUATION, index, 0, 0) for seed in seeds]
+    in_source = [(seed, EVALUATION, index, 1, body) for seed in seeds for body in range(source_episodes)]
+    target, stepped, packed = _play(policies, tasks, residuals, ["target"], in_target, target_episodes, True)
+    source, _, _ = _play(policies, tasks, residuals, ["source"] * source_episodes, in_source, 1, False)
     held_out = _selection(stepped, packed, kept_rows, lanes, 1, 1) if kept_rows and packed else None
     steps = np.bincount(np.concatenate([np.zeros(0, int), *stepped]), minlength=lanes)
     return Evaluation(target, source, held_out, steps)
@@ -121,29 +114,31 @@ def _evaluate_own(
 def _play(
     policies: Policies,
     tasks: Sequence[Pair],
-    seeds: Sequence[int],
     residuals: Sequence[Residual | None],
-    role: str,
-    index: int,
+    roles: Sequence[str],
+    starts: Sequence[tuple[int, ...]],
     rounds: int,
-    at_once: int,
+    keeps: bool,
+    threads: int | None = None,
+    padded: bool = False,
 ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
-    """(returns [lanes, rounds x at once], and of every step the bodies that made it and their packed rows)."""
-    lanes, number = len(tasks), ("target", "source").index(role)
+    """(returns [lanes, rounds x roles], and where kept the bodies that made each step and their packed rows)."""
     stepped: list[np.ndarray] = []
     packed: list[np.ndarray] = []
+    lanes, at_once = len(tasks), len(roles)
     if not rounds * at_once:
         return np.zeros((lanes, 0)), stepped, packed
-    starts = [(seed, EVALUATION, index, number, body) for seed in seeds for body in range(at_once)]
-    domain = pairs.open_bodies([(task, role) for task in tasks for _ in range(at_once)], starts)
-    domain = with_residuals(domain, [residual for residual in residuals for _ in range(at_once)])
+    domain = pairs.open_bodies([(task, role) for task in tasks for role in roles], starts, threads, padded=padded)
+    if any(residuals):
+        domain = ResidualBodies(domain, [residual for residual in residuals for _ in roles])
     returns = np.zeros((rounds, lanes * at_once))
     try:
         for episode in range(rounds):
             for running, rows in episodes(domain, in_lanes(policies), lanes * at_once):
                 returns[episode, running] += rows.reward
-                stepped.append(running)
-                packed.append(pack(rows))
+                if keeps:
+                    stepped.append(running)
+                    packed.append(pack(rows))
     finally:
         domain.close()
     return returns.reshape(rounds, lanes, at_once).swapaxes(0, 1).reshape(lanes, -1), stepped, packed
@@ -184,7 +179,7 @@ class Evaluator:
         from .hardware import beside_a_gpu  # not in a child, which needs no device
 
         # May hold what cannot be told to another process.
-        own = isinstance(tasks[0], pairs.OwnPair) or any(residual is not None for residual in residuals)
+        own = isinstance(tasks[0], pairs.OwnPair) or any(residuals)
         count = min(len(tasks), cores.left_for_evaluation(threads), MOST_PROCESSES) if beside_a_gpu() and not own else 0
         self.children = [self._begin() for _ in range(count)]
         self.pool = ThreadPoolExecutor(max(1, count), "evaluation")  # of threads that wait for the children
@@ -255,6 +250,228 @@ class Evaluator:
         self.pool.shutdown()  # its threads see the end of their child
         for child in self.children:
             child.close()
+
+
+class Measurements:
+    """Evaluates a cohort and writes what comes of it, and of its updates, into its runs' folders."""
+
+    def __init__(
+        self,
+        cohort: "Cohort",
+        folders: "list[RunFolder]",
+        threads: int,
+        progress: Progress,
+        wall: Callable[[], float],  # seconds of training so far
+    ) -> None:
+        self.cohort, self.folders, self.progress, self.wall = cohort, folders, progress, wall
+        self.plan = cohort.plan
+        metrics, lanes = len(cohort.learner.programs.metrics), len(folders)
+        self.since_log, self.since_evaluation = np.zeros((lanes, metrics)), np.zeros((lanes, metrics))
+        self.updates_at_log = self.updates_at_evaluation = 0
+        self.held_out: tuple[np.ndarray, np.ndarray] | None = None
+        self.pending: tuple[Future[Evaluation], Callable[[Evaluation], None]] | None = None
+        # Metrics that came while an evaluation was under way: their lines follow its line, however long it takes.
+        self.waiting: list[tuple[int, int, dict[str, float | None]]] = []  # (lane, clock, metrics)
+        self.pool = ThreadPoolExecutor(1, "evaluation")
+        self.evaluator = Evaluator(cohort.tasks, cohort.seeds, threads, self.plan.padded, cohort.residuals)
+        self.evaluated_at: int | None = None  # clock of the newest line of the curve
+        self.returns_shown = 0  # of the cohort's target returns, those that a line of the curve has told
+        self.evaluation_steps = np.zeros(lanes, np.int64)  # in custom targets
+        self.news: list[Evaluated] = []  # that nobody took yet
+
+    def close(self) -> None:
+        self.pool.shutdown()
+        self.evaluator.close()
+
+    def evaluate(self) -> None:
+        """Send the policies to be evaluated beside training; their line enters the curve when that is done.
+
+        A policy that was told its domain plays the source, too, as in the target: that is the one to be deployed.
+        """
+        self.collect()
+        self._drain()
+        cohort, plan = self.cohort, self.plan
+        updates = cohort.updates - self.updates_at_evaluation
+        means = self.since_evaluation / max(updates, 1)
+        self.since_evaluation[:] = 0
+        self.updates_at_evaluation = cohort.updates
+        diagnostics = cohort.diagnose(self.held_out) if updates else {}
+        clock, wall, alive = cohort.clock, self.wall(), cohort.alive
+        counts = (cohort.source_rows, cohort.target_rows, cohort.updates)
+        trained = cohort.target_returns[self.returns_shown :]
+        self.returns_shown = len(cohort.target_returns)
+        names = cohort.learner.programs.metrics
+
+        def record(result: Evaluation) -> None:
+            self.held_out, self.evaluated_at = result.held_out, clock
+            self._count_steps(result)
+            for lane in np.flatnonzero(alive):
+                metrics: dict[str, float | None] = {
+                    name: float(means[lane, i]) if updates else None for i, name in enumerate(names)
+                }
+                metrics |= {name: _number(diagnostics, name, int(lane)) for name in cohort.learner.programs.diagnostics}
+                mine = np.array([value for at, value in trained if at == lane])
+                target = result.target_returns[lane] if plan.eval_episodes else mine
+                self._record(int(lane), clock, counts, wall, target, result.source_returns[lane], metrics)
+
+        policies = cohort.policies()
+        if plan.keep_policies:
+            for lane in np.flatnonzero(alive):
+                write_policy(self.folders[lane], policies, int(lane), f"policies/step-{clock:09d}")
+        future = self.pool.submit(
+            self.evaluator,
+            policies,
+            plan.eval_episodes,
+            plan.eval_source_episodes,
+            index=clock // plan.eval_interval,
+            kept_rows=cohort.learner.programs.diagnosed_rows,
+        )
+        self.pending = future, record
+
+    def _record(
+        self,
+        lane: int,
+        clock: int,
+        counts: tuple[int, int, int],
+        wall: float,
+        target: np.ndarray,
+        source: np.ndarray,
+        metrics: dict[str, float | None],
+    ) -> None:
+        folder = self.folders[lane]
+        mean = float(target.mean()) if target.size else None
+        line = {
+            "source_steps": counts[0],
+            "target_steps": counts[1],
+            "updates": counts[2],
+            "target_return_mean": mean,
+            "target_return_std": float(target.std()) if target.size else None,
+            "source_return_mean": float(source.mean()) if source.size else None,
+            "normalised": None if mean is None else pairs.normalised(folder.config.task, mean),
+            "reward_penalty": metrics.get("reward penalty", 0.0),
+            "wall_seconds": round(wall, 3),
+        }
+        whole = line | {name.replace(" ", "_"): value for name, value in metrics.items()}
+        folder.append_curve(whole)
+        folder.append_metrics(clock, {k: v for k, v in line.items() if k.endswith(("mean", "std", "normalised"))})
+        if mean is not None:
+            self.progress.evaluated(folder.config.name, mean, line["reward_penalty"])
+        self.news.append(Evaluated(folder.path, counts[1], mean, line["source_return_mean"], whole))
+
+    def take_news(self) -> list[Evaluated]:
+        """Evaluations recorded since the last call."""
+        taken, self.news = self.news, []
+        return taken
+
+    def evaluate_final(self) -> Evaluation:
+        """Fresh episodes of the final policies."""
+        plan = self.plan
+        index = plan.length // plan.eval_interval + 1
+        final = self.evaluator(self.cohort.policies(), plan.final_episodes, 0, index=index)
+        self._count_steps(final)
+        return final
+
+    def _count_steps(self, evaluation: Evaluation) -> None:
+        if evaluation.target_steps is not None:
+            self.evaluation_steps += evaluation.target_steps
+
+    def collect_if_done(self) -> None:
+        if self.pending is not None and self.pending[0].done():
+            self.collect()
+
+    def collect(self) -> None:
+        """Wait for the evaluation under way, if any, and record it."""
+        if self.pending is not None:
+            future, record = self.pending
+            while wait([future], PATIENCE).not_done:
+                self.progress.say(
+                    f"step {self.cohort.clock}: training waits for an evaluation, for {PATIENCE:.0f} s more; where "
+                    "bodies have cores of their own, it gets only what all other programs leave"
+                )
+            self.pending = None
+            record(future.result())
+        for lane, clock, metrics in self.waiting:
+            self.folders[lane].append_metrics(clock, metrics)
+        self.waiting.clear()
+
+    def give_up(self) -> None:
+        """Wait for the evaluation under way, if any, and record nothing."""
+        if self.pending is not None:
+            self.pending[0].exception()
+            self.pending = None
+
+    def _drain(self) -> None:
+        sums = self.cohort.learner.drain()
+        self.since_log += sums
+        self.since_evaluation += sums
+
+    def log(self) -> None:
+        """What the updates since the last log told, as a line of metrics for each run."""
+        self._drain()
+        cohort = self.cohort
+        updates = cohort.updates - self.updates_at_log
+        means = self.since_log / max(updates, 1)
+        for lane in np.flatnonzero(cohort.alive):
+            metrics: dict[str, float | None] = {
+                "updates": cohort.updates,
+                "target_steps": cohort.target_rows,
+            }
+            for role, name in enumerate(("source", "target")):
+                returns = [value for at, kind, value in cohort.finished if at == lane and kind == role]
+                metrics[f"training return {name}"] = float(np.mean(returns)) if returns else None
+            metrics |= {
+                name: float(means[lane, i]) if updates else None
+                for i, name in enumerate(cohort.learner.programs.metrics)
+            }
+            metrics["diverged bodies"] = self._divergences(int(lane))
+            self.waiting.append((int(lane), cohort.clock, metrics))
+        if self.pending is None:
+            self.collect()
+        self.since_log[:] = 0
+        self.updates_at_log = cohort.updates
+        cohort.finished.clear()
+
+    def _divergences(self, lane: int) -> int:
+        cohort = self.cohort
+        counts = cohort.domain.divergences
+        source = counts[: len(cohort.source_ids)].reshape(len(self.folders), -1)[lane].sum()
+        target = counts[len(cohort.source_ids) :].reshape(len(self.folders), -1)[lane].sum()
+        return int(source + target)
+
+    def save(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """(arrays, counters) for a checkpoint."""
+        state = {"since_log": self.since_log, "since_evaluation": self.since_evaluation}
+        if self.held_out is not None:
+            state |= {"held_out_rows": self.held_out[0], "held_out_weight": self.held_out[1]}
+        host = {
+            "updates_at_log": self.updates_at_log,
+            "updates_at_evaluation": self.updates_at_evaluation,
+            "evaluated_at": self.evaluated_at,
+            "returns_shown": self.returns_shown,
+            "evaluation_steps": self.evaluation_steps.tolist(),
+        }
+        return state, host
+
+    def load(self, state: Mapping[str, np.ndarray], host: Mapping[str, Any]) -> None:
+        """Go on where `save` was called."""
+        self.since_log, self.since_evaluation = state["since_log"].copy(), state["since_evaluation"].copy()
+        if "held_out_rows" in state:
+            self.held_out = state["held_out_rows"], state["held_out_weight"]
+        self.updates_at_log, self.updates_at_evaluation = host["updates_at_log"], host["updates_at_evaluation"]
+        self.evaluated_at = host.get("evaluated_at")
+        self.returns_shown = host.get("returns_shown", 0)
+        self.evaluation_steps += np.asarray(host.get("evaluation_steps", 0))
+
+
+def _number(diagnostics: dict[str, np.ndarray], name: str, lane: int) -> float | None:
+    """None where there was nothing to measure."""
+    return float(diagnostics[name][lane]) if name in diagnostics and not np.isnan(diagnostics[name][lane]) else None
+
+
+def write_policy(folder: "RunFolder", policies: Policies, lane: int, name: str = "policy") -> None:
+    """A lane's policy, of the size of its own robot, as a file of its run."""
+    own = policies.lane(lane).cut(pairs.spec_of(folder.config.task))
+    folder.write_policy(own.named(), own.steps, name)
 
 
 def main() -> None:

@@ -4,8 +4,10 @@ import hashlib
 import itertools
 import math
 import os
+import platform
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,17 @@ from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Along
 
-from .._util.cores import every
+from .. import __version__
+from .._util.cores import every, taken
 from .._util.errors import OffdynError
-from .._util.memory import free_memory
+from .._util.files import free_memory
 from .._util.types import Array
 from ..data.transition import row_width
 from .config import RunConfig
 from .program import Programs, fresh_lane
 from .progress import Progress
 
+PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
 LANES = "lanes"  # the only axis of the mesh
 
 
@@ -185,8 +189,8 @@ def keep_programs(progress: Progress) -> None:
 def cache_folder() -> Path:
     """One for each kind of processor: code for another one may not run on this."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    platform = jax.default_backend()
-    name = platform if platform != "cpu" else f"cpu-{_processor()}"
+    backend = jax.default_backend()
+    name = backend if backend != "cpu" else f"cpu-{_processor()}"
     return user / "offdyn" / "programs" / name
 
 
@@ -220,3 +224,32 @@ def make_room(folder: Path, largest: int = LARGEST) -> None:
             return
         file.unlink(missing_ok=True)
         total -= size
+
+
+def surroundings(threads: int | None) -> dict[str, Any]:
+    """Versions and hardware, as they matter to a result."""
+    device = jax.devices()[0]
+    return {
+        "offdyn": __version__,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
+        "machine": {"processor": _processor_name(), "cores": len(every()), "system": platform.platform()},
+        "physics_threads": threads,
+        "bodies_have_cores": taken(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+def _processor_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

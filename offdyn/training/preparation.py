@@ -3,6 +3,7 @@
 What a run takes in: a dataset in the place of its source, the networks of an earlier run, the log of a custom target.
 """
 
+import dataclasses
 import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,18 +19,20 @@ from safetensors.numpy import load as from_bytes
 from .._util import files
 from .._util.errors import OffdynError
 from .._util.files import read_json, write_atomically
+from ..algos.registry import recipe
+from ..algos.sac import Sac
 from ..envs import custom, pairs
 from ..envs.custom_batch import Row
-from . import base_policy
+from ..policies.base import Asked, as_chosen
 from .checkpoint import COHORTS, CohortFolder, check_record, checked_runs, to_record
-from .cohort import Cohort
-from .config import RunConfig, group, to_yaml
+from .config import RunConfig, Schedule, build, residuals_of
 from .hardware import check_memory
-from .progress import Progress
-from .run_folder import RunFolder
+from .progress import Progress, check_wandb
+from .run_folder import RunFolder, to_yaml
 
 if TYPE_CHECKING:
     from ..data.datasets.target_log import TargetLog
+    from .cohort import Cohort
 
 FORMAT = 1  # of the record of folders that are being made
 # What a kill may leave: of a cohort whose runs no file names yet, and, where the record is there, of anything.
@@ -52,16 +55,58 @@ SHAPING = (  # must agree
 Runs = list[RunConfig]
 
 
+def first_phase(config: RunConfig) -> RunConfig | None:
+    """The run that has to be trained before this one, where its recipe says so and the user has none to start from."""
+    first = config.recipe.first
+    if first is None or config.schedule.start_from is not None:
+        return None
+    names = {f.name for part in (Schedule, Sac, recipe(first).method.hyper) for f in dataclasses.fields(part)}
+    settings = config.settings()
+    chosen = {name: settings[name] for name in config.chosen if name in names and name not in config.recipe.fixed}
+    return build(pairs.source_of(config.task), first, config.preset, config.seed, chosen)[0]
+
+
+def with_first_phases(runs: Iterable[RunConfig]) -> list[RunConfig]:
+    """The runs, before each the one it continues from; one such run serves all that need the same."""
+    runs = list(runs)
+    listed = {run.name for run in runs}
+    together: list[RunConfig] = []
+    for run in runs:
+        first = first_phase(run)
+        if first is not None:
+            if first.name not in listed:
+                listed.add(first.name)
+                together.append(first)
+            run = dataclasses.replace(run, schedule=dataclasses.replace(run.schedule, start_from=first.name))
+        together.append(run)
+    return sorted(together, key=lambda run: run.schedule.start_from in listed)
+
+
+def group(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:
+    """Runs that can share one compiled program, together, in the order in which they were asked for."""
+    cohorts: dict[str, list[RunConfig]] = {}
+    names: set[str] = set()
+    for run in runs:
+        if run.name in names:
+            raise OffdynError(f"run {run.name} is asked for twice")
+        names.add(run.name)
+        cohorts.setdefault(run.cohort_key(), []).append(run)
+    return list(cohorts.values())
+
+
+def methods_of(runs: Iterable[RunConfig]) -> str:
+    """In words, for runs that share a program."""
+    return " and ".join(dict.fromkeys(run.method for run in runs))
+
+
 def checked(runs: Sequence[RunConfig], out: Path, progress: Progress) -> list[Runs]:
     """The cohorts that these runs come to, of which nothing is there yet and all could be trained here."""
-    base_policy.check(runs)
+    residuals_of(runs)  # which says what is amiss with a base policy
     _check_starts(runs, out)
     check_datasets(runs, progress)
     _check_logs(runs)
     if any(run.schedule.wandb for run in runs):
-        from . import wandb
-
-        wandb.check(runs)
+        check_wandb(runs)
     cohorts = group(_left_to_do(runs, out))
     _check_new(cohorts, out)
     for members in cohorts:
@@ -117,21 +162,21 @@ def check_datasets(runs: Sequence[RunConfig], progress: Progress) -> None:
                 f"{wanted}: not fit to learn from ({named}); `offdyn check {_arguments(run)}` says more, and "
                 "--allow-faulty-data trains on it all the same"
             )
-        if run.schedule.base_policy is not None:
-            kept, left_out = base_policy.as_chosen(dataset, run)
+        if run.base is not None:
+            kept, left_out = as_chosen(dataset, wanted, run.base, run.task)
             progress.say(
                 f"{wanted}: {left_out} of {len(kept) + left_out} transitions are left out: no residual of "
                 f"{run.schedule.residual:g} on the base policy leads to their actions"
             )
 
 
-def _asked(runs: Sequence[RunConfig]) -> dict[tuple[str, str, base_policy.Asked | None], RunConfig]:
+def _asked(runs: Sequence[RunConfig]) -> dict[tuple[str, str, Asked | None], RunConfig]:
     """A run for each dataset, base policy, and what it stands for: a robot's source, which all its targets share."""
     asked = {}
     for run in runs:
         if run.schedule.source_data is not None:
             stands_for = run.task if isinstance(run.task, pairs.OwnPair) else pairs.source_of(run.task)
-            asked[run.schedule.source_data, stands_for.name, base_policy.asked_by(run)] = run
+            asked[run.schedule.source_data, stands_for.name, run.base] = run
     return asked
 
 
@@ -240,7 +285,7 @@ def _check_logs(runs: Sequence[RunConfig]) -> None:
                 raise OffdynError(f"{path} exists already: choose another --target-log, or move it away")
 
 
-def attend_target(cohort: Cohort, folders: Sequence[RunFolder], progress: Progress) -> list["TargetLog"]:
+def attend_target(cohort: "Cohort", folders: Sequence[RunFolder], progress: Progress) -> list["TargetLog"]:
     """The logs, where there are to be any; steps they hold beyond the checkpoint are not made again."""
     domain, plan = pairs.own_bodies(cohort.domain), cohort.plan
     if domain is None:

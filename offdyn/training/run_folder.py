@@ -2,14 +2,15 @@
 
 import contextlib
 import csv
+import dataclasses
+import functools
 import io
 import itertools
 import json
+import math
 import os
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,41 @@ import numpy as np
 import yaml
 from safetensors.numpy import save as to_bytes
 
-from .. import __version__
-from .._util.cores import every, taken
-from .._util.errors import OffdynError, shown
-from .._util.files import content, read_json, write_atomically
+from .._util.errors import OffdynError, check_format, shown
+from .._util.files import content, parse_yaml, read_json, write_atomically
+from ..algos.registry import RECIPES
+from ..algos.sac import Sac
 from ..envs import pairs
-from .config import RunConfig, from_yaml, to_yaml
-from .schedule import todays_column
+from ..envs.tasks import TASKS
+from ..policies.trained import EnvironmentPolicy, Policy
+from .config import OLDER, RunConfig, Schedule, build, renamed, residuals_of
+from .progress import Mirror
 
-FORMAT = 1  # of provenance.json and final.json
+FORMAT = 1  # of config.yaml, provenance.json and final.json
 RECORDED = ("curve.csv", "metrics.jsonl")  # files that grow while a run trains
-STATES = ("unknown", "running", "stopped", "failed", "finished")
+STATES = ("finished", "running", "stopped", "failed")
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError, csv.Error)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C where it was built: ten times as fast
 FLUSH_SECONDS = 20.0  # after which TensorBoard sees what is new
-PACKAGES = ("jax", "jaxlib", "optax", "numpy", "scipy", "mujoco-core", "gymnasium", "safetensors")
+
+
+# Columns of a curve as older runs name them.
+OLDER_COLUMNS = {"penalty_mean": "reward_penalty", "spread_of_imagined_values": "std_of_imagined_values"} | {
+    f"{name}_rows": f"{name}_transitions"
+    for name in (
+        "mean_weight_of_source",
+        "deviation_on_source",
+        *(
+            f"{what}_on_{which}_target"
+            for what in ("deviation", "ensemble_error", "ensemble_log_likelihood")
+            for which in ("fresh", "held-out")
+        ),
+    )
+}
+
+
+def todays_column(name: str) -> str:
+    return OLDER_COLUMNS.get(name, name)
 
 
 class RunFolder:
@@ -40,11 +63,7 @@ class RunFolder:
         self.record = {name: bytearray() for name in RECORDED}  # what this training has them hold
         self._events: Any = None
         self._flushed = 0.0
-        self._wandb: Any = None
-        if config.schedule.wandb:
-            from .wandb import Mirror
-
-            self._wandb = Mirror(self)
+        self._wandb = Mirror(self) if config.schedule.wandb else None
 
     @classmethod
     def begin(cls, path: Path, config: RunConfig) -> "RunFolder":
@@ -103,9 +122,13 @@ class RunFolder:
         if not path.exists():
             return []
         try:
-            return _read_curve(content(path))
-        except (OSError, ValueError, TypeError, AttributeError, csv.Error) as error:
+            columns = read_curve(content(path))
+        except DAMAGED as error:
             raise OffdynError(f"{path}: not a curve ({shown(error)})") from None
+        return [
+            dict(zip(columns, line, strict=True))
+            for line in zip(*map(np.ndarray.tolist, columns.values()), strict=True)
+        ]
 
     def summary(self, final_returns: np.ndarray) -> dict[str, Any]:
         """What a table needs of a finished run; never its best checkpoint."""
@@ -211,8 +234,8 @@ class RunFolder:
             try:
                 text = content(path)[:length]
                 whole = text[: text.rfind(b"\n") + 1]
-                _READERS[name](whole)
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error):
+                (read_curve if name == "curve.csv" else _read_metrics)(whole)
+            except DAMAGED:
                 whole = b""
             if len(whole) < length:
                 said.append(f"{path}: {length - len(whole)} bytes are lost, of which its older checkpoint has no copy")
@@ -236,6 +259,13 @@ class RunFolder:
         # One entry: safetensors writes several in an order of its own, other bytes every time.
         write_atomically(path, to_bytes(dict(arrays), {"about": json.dumps(said)}))
 
+    def policy(self, domain: str = "target", *, normalised: bool = False) -> Policy:
+        """All of its policy, its base policy included; `normalised`: in training's terms, not the environment's."""
+        path, (residual,) = self.path / "policy.safetensors", residuals_of([self.config])
+        if normalised:
+            return Policy(path, domain, residual)
+        return EnvironmentPolicy(path, self.config.task, domain, residual)
+
     def write_agent(self, arrays: Mapping[str, np.ndarray]) -> None:
         write_atomically(self.path / "agent.safetensors", to_bytes(dict(arrays), {"format": "1"}))
 
@@ -254,23 +284,15 @@ class RunFolder:
     def final(self) -> dict[str, Any] | None:
         """The result, where there is one."""
         path = self.path / "final.json"
-        if not path.exists():
-            return None
-        read = read_json(path, FORMAT)
-        numbers = [read.get("final_mean"), read.get("final_std")]
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise OffdynError(f"{path}: expected the mean and deviation of the final returns, found {shown(numbers)}")
-        return read
+        return read_final(path) if path.exists() else None
 
     @property
     def provenance(self) -> dict[str, Any]:
         path = self.path / "provenance.json"
         if not path.exists():
             return {"state": "unknown"}
-        read = {"state": "unknown"} | read_json(path, FORMAT)
+        read = read_provenance(path)
         failure = read.get("failure")
-        if read["state"] not in STATES:
-            raise OffdynError(f"{path}: no state {shown(read['state'])} (known: {', '.join(STATES)})")
         if read["state"] == "failed" and not (isinstance(failure, dict) and {"quantity", "step"} <= failure.keys()):
             raise OffdynError(f"{path}: says that the run failed, and not of what: {shown(failure)}")
         return read
@@ -293,6 +315,52 @@ class RunFolder:
                 events.close()
         if self._wandb is not None:
             self._wandb.close()
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The complete run as text; `from_yaml` gives back an equal one."""
+    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings().items()}
+    head = {
+        "format": FORMAT,
+        "task": config.task.to_mapping(),
+        "method": config.method,
+        "preset": config.preset,
+        "seed": config.seed,
+        "allow_no_shift": config.allow_no_shift,
+        "chosen": list(config.chosen),
+    }
+    return yaml.safe_dump(head | {"settings": listed}, sort_keys=False)
+
+
+def from_yaml(text: str | bytes, where: Path) -> RunConfig:
+    """Read back what `to_yaml` wrote."""
+    try:
+        read = parse_yaml(text, where)
+        check_format(read["format"], FORMAT, where)
+        if not isinstance(read["settings"], dict):
+            raise TypeError("no settings")
+        if not isinstance(read["preset"], str):
+            raise TypeError("no preset")
+        # A setting that the run does not know came later: its default is what the run did, whatever presets say now.
+        settings = _defaults(read["method"]) | renamed(read["settings"])
+        config, _ = build(
+            read["task"],
+            read["method"],
+            read["preset"],
+            read["seed"],
+            settings,
+            allow_no_shift=read["allow_no_shift"],
+        )
+        return dataclasses.replace(config, chosen=tuple(read["chosen"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise OffdynError(f"{where}: not a run's config.yaml ({error})") from None
+
+
+@functools.cache
+def _defaults(method: str) -> dict[str, Any]:
+    """Every setting as its class has it; of a method that nobody knows here, those that all methods have."""
+    parts: list[Any] = [Schedule, Sac, *([RECIPES[method].method.hyper] if method in RECIPES else [])]
+    return {field.name: field.default for part in parts for field in dataclasses.fields(part)}
 
 
 def _changes(was: RunConfig, now: RunConfig) -> str:
@@ -324,10 +392,74 @@ def _free_name(path: Path) -> Path:
     return next(name for name in names if not name.exists() and not name.is_symlink())
 
 
-def _read_curve(text: bytes) -> list[dict[str, float]]:
-    lines = csv.DictReader(io.StringIO(text.decode(), newline=""))
-    named = [{todays_column(name): cell for name, cell in line.items()} for line in lines]
-    return [{name: float(cell) if cell else float("nan") for name, cell in line.items()} for line in named]
+def read_config(path: Path) -> dict[str, Any]:
+    """What config.yaml says under today's names, whatever method and task it names; `from_yaml` builds the run."""
+    read = yaml.load(content(path), Loader=LOADER)
+    check_format(read["format"], FORMAT, path)
+    known = renamed(read["settings"])
+    settings = {name: tuple(v) if isinstance(v, list) else v for name, v in known.items()}
+    for name in ("target_steps", "source_steps_per_target_step"):
+        steps = settings[name]
+        if not isinstance(steps, int) or steps < 1:
+            raise ValueError(f"{name} should be a positive whole number, found {settings[name]!r}")
+    return {
+        "task": _task_name(read["task"]),
+        "method": str(read["method"]),
+        "preset": str(read["preset"]),
+        "seed": int(read["seed"]),
+        # A setting younger than the run was what its default says, as far as anyone can tell.
+        "settings": _defaults(str(read["method"])) | settings,
+        "chosen": tuple(OLDER.get(name, name) for name in read["chosen"]),
+    }
+
+
+def _task_name(task: Mapping[str, Any]) -> str:
+    """Custom environments with the name of a robot's task are told apart from it: scores go by names."""
+    name = str(task.get("name") or task.get("world"))
+    return f"{name} (custom)" if "robot" not in task and name in TASKS else name
+
+
+def read_curve(text: bytes) -> dict[str, np.ndarray]:
+    """A column for each name; a last line that is being written, or that a kill cut short, is left out."""
+    rows = list(csv.reader(io.StringIO(text.decode(), newline="")))
+    if not rows:
+        return {}
+    head, lines = rows[0], rows[1:]
+    if "target_steps" not in head or "target_return_mean" not in head:
+        raise ValueError("it has no columns target_steps and target_return_mean")
+    if lines and len(lines[-1]) < len(head):
+        lines.pop()
+    for number, line in enumerate(lines, 2):
+        if len(line) != len(head):
+            raise ValueError(f"line {number} has {len(line)} cells, the first line {len(head)}")
+    cells = np.array([[float(cell) if cell else np.nan for cell in line] for line in lines])
+    columns = dict(zip(map(todays_column, head), cells.reshape(-1, len(head)).T, strict=True))
+    if not np.all(np.diff(columns["target_steps"]) >= 0):
+        raise ValueError("its target_steps do not ascend")
+    return columns
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Where a run's numbers come from, as far as anyone looks at it."""
+    read = read_json(path, FORMAT)
+    if read.get("state") not in STATES:
+        raise OffdynError(f"{path}: no state {shown(read.get('state'))} (known: {', '.join(STATES)})")
+    for name in ("packages", "device", "machine", "models", "source_data"):
+        if not isinstance(read.get(name) or {}, dict):
+            raise OffdynError(f"{path}: {name} should be a mapping, found {shown(read[name])}")
+    for name in ("wall_seconds", "updates", "target_steps", "lanes_in_cohort", "tuning_target_steps"):
+        if not isinstance(read.get(name) or 0, int | float):
+            raise OffdynError(f"{path}: {name} should be a number, found {shown(read[name])}")
+    return read
+
+
+def read_final(path: Path) -> dict[str, Any]:
+    """A run's result."""
+    read = read_json(path, FORMAT)
+    numbers = [read.get("final_mean"), read.get("final_std")]
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+        raise OffdynError(f"{path}: expected the mean and deviation of the final returns, found {shown(numbers)}")
+    return read
 
 
 def _read_metrics(text: bytes | bytearray) -> list[tuple[int, dict[str, float | None]]]:
@@ -335,40 +467,5 @@ def _read_metrics(text: bytes | bytearray) -> list[tuple[int, dict[str, float | 
     return [(line.pop("source_steps"), line) for line in lines]
 
 
-_READERS: dict[str, Callable[[bytes], Any]] = {"curve.csv": _read_curve, "metrics.jsonl": _read_metrics}
-
-
 def _cell(value: Any) -> str:
     return "" if value is None else repr(float(value)) if isinstance(value, float) else str(value)
-
-
-def surroundings(threads: int | None) -> dict[str, Any]:
-    """Versions and hardware, as they matter to a result."""
-    import jax
-
-    device = jax.devices()[0]
-    return {
-        "format": FORMAT,
-        "offdyn": __version__,
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
-        "machine": {"processor": _processor(), "cores": len(every()), "system": platform.platform()},
-        "physics_threads": threads,
-        "bodies_have_cores": taken(),
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "absent"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

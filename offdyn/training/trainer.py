@@ -17,9 +17,9 @@ from ..envs import pairs
 from ..envs.custom import EnvironmentFailed
 from .checkpoint import COHORTS, CohortFolder, Saved
 from .cohort import Cohort
-from .config import RunConfig, from_yaml, group, methods_of
-from .hardware import beside_a_gpu, describe, forget_programs, keep_programs
-from .metrics import Measurements, policies_of, write_policy
+from .config import RunConfig
+from .evaluation import Measurements, write_policy
+from .hardware import beside_a_gpu, describe, forget_programs, keep_programs, surroundings
 from .preparation import (
     FAILED,
     UNNAMED,
@@ -27,12 +27,14 @@ from .preparation import (
     checked,
     cohort_folder,
     finish_making,
+    group,
     load_start,
     make_folders,
+    methods_of,
     start_failed,
 )
 from .progress import CallbackFailed, Callbacks, Progress, Quiet, Stop, Stopped
-from .run_folder import RECORDED, RunFolder, surroundings
+from .run_folder import FORMAT, RECORDED, RunFolder, from_yaml
 
 ROWS_FILE = 64 * 2**20  # bytes of new rows that do not wait for a checkpoint: it would stop the training for as long
 ENDED = ("finished", "failed")  # states of a run that nothing is left to do for
@@ -123,7 +125,7 @@ class Trainer:
         self.measured.collect_if_done()
         if cohort.clock % plan.log_interval == 0:
             self.measured.log()
-        if cohort.new_bytes >= ROWS_FILE:
+        if sum(rows.nbytes for rows in cohort.new_rows.values()) >= ROWS_FILE:
             self.disk.add_rows(cohort.take_rows())
 
     def _save_after(self, failure: EnvironmentFailed) -> None:
@@ -266,7 +268,7 @@ class Trainer:
         self.disk.finish()
 
     def _write_policies(self) -> None:
-        policies = policies_of(self.cohort)
+        policies = self.cohort.policies()
         for lane, folder in enumerate(self.folders):
             write_policy(folder, policies, lane)
 
@@ -276,7 +278,8 @@ class Trainer:
     def _write_provenance(self, state: str) -> None:
         """Where the numbers come from; a run that failed is failed, whatever the state of the others."""
         cohort = self.cohort
-        about = surroundings(self.threads) | {"written_at": datetime.now(UTC).isoformat(timespec="seconds")}
+        about = {"format": FORMAT} | surroundings(self.threads)
+        about |= {"written_at": datetime.now(UTC).isoformat(timespec="seconds")}
         for lane, folder in enumerate(self.folders):
             failure = cohort.failures.get(lane)
             about_run: dict[str, Any] = {
@@ -334,16 +337,13 @@ def resume(
     """
     finish_making(out)
     progress = progress or Quiet()
-    found = sorted(path for path in (out / COHORTS).glob("*") if _holds_training(path))
+    # Also where the file is gone that says which runs a cohort has.
+    begun = (path for path in (out / COHORTS).glob("*") if path.is_dir())
+    found = sorted(path for path in begun if not {entry.name for entry in path.iterdir()} <= UNNAMED)
     if not found:
         raise OffdynError(f"{out}: nothing to resume there (no {COHORTS}/*/cohort.json); name the --out of a training")
     unfinished = _unfinished([CohortFolder(path, drop_damaged) for path in found], out, progress)
     return _train_all(unfinished, threads, progress, stop or Stop(), callbacks)
-
-
-def _holds_training(path: Path) -> bool:
-    """Whether a cohort began there, also where the file is gone that says which runs it has."""
-    return path.is_dir() and not {entry.name for entry in path.iterdir()} <= UNNAMED
 
 
 def complete(

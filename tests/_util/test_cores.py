@@ -22,9 +22,8 @@ def machine(monkeypatch):
 
 
 @pytest.fixture
-def quiet(monkeypatch):
-    """Nobody else uses the machine."""
-    monkeypatch.setattr(cores, "_busy", lambda some: 0.0)
+def alone(monkeypatch):
+    """No other job is at work on the machine."""
     monkeypatch.delenv(JOBS_AT_ONCE, raising=False)
     yield
     cores.give_back()
@@ -49,7 +48,7 @@ def test_evaluation_gets_what_the_bodies_leave_and_a_few_at_least(machine, count
 
 
 @needs_cores
-def test_cores_that_are_taken_are_left_by_every_thread_and_given_back(quiet):
+def test_cores_that_are_taken_are_left_by_every_thread_and_given_back(alone):
     before = cores.every()
     evaluating = left_for_evaluation(1)
     assert cores.take(1) == before[:1]
@@ -64,84 +63,22 @@ def test_cores_that_are_taken_are_left_by_every_thread_and_given_back(quiet):
     assert not cores.taken()
 
 
-@pytest.fixture
-def another_training():
-    """Starts one that takes a core and keeps it; `on` are the cores it may use, be they there or not."""
-    trainings = []
-
-    def start(on: list[int]) -> subprocess.Popen:
-        said = f"import os; from offdyn._util import cores; os.sched_getaffinity = lambda process: {set(on)}; "
-        said += "os.sched_setaffinity = lambda *asked: None; cores._busy = lambda some: 0.0; "
-        said += "print(cores.take(1), flush=True); input()"
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        trainings.append(subprocess.Popen([sys.executable, "-c", said], **pipes))
-        assert trainings[-1].stdout.readline() == f"{sorted(on)[:1]}\n"
-        return trainings[-1]
-
-    yield start
-    for training in trainings:
-        training.kill()  # nothing it could do about it
-        training.communicate()
-
-
-@needs_cores
-@pytest.mark.parametrize("shared", [slice(None), slice(-1, None)], ids=["all", "the last"])
-def test_of_trainings_that_share_cores_one_has_some_for_its_bodies_until_it_ends(quiet, another_training, shared):
-    everyone = cores.every()
-    other = another_training([*everyone[shared], 7001])
-    assert cores.take(1) == []
-    assert not cores._claims
-    other.kill()
-    other.wait()
-    assert cores.take(1) == everyone[:1]
-
-
-@needs_cores
-def test_trainings_on_cores_of_their_own_each_have_some_for_their_bodies(quiet, another_training):
-    another_training([7001, 7002])
-    assert cores.take(1) == cores.every()[:1]
-
-
-@pytest.mark.parametrize("why", ["busy", "jobs", "few"])
-def test_no_core_is_taken_where_others_would_suffer(quiet, monkeypatch, why):
-    if why == "busy":
-        monkeypatch.setattr(cores, "_busy", lambda some: 0.3)
+@pytest.mark.parametrize("why", ["jobs", "few"])
+def test_no_core_is_taken_where_others_would_suffer(alone, monkeypatch, why):
     if why == "jobs":
         monkeypatch.setenv(JOBS_AT_ONCE, "2")
     assert cores.take(len(cores.every()) if why == "few" else 1) == []
     assert not cores.taken()
-    assert not cores._claims
 
 
 @needs_cores
-def test_where_a_process_may_not_choose_its_cores_none_are_taken(quiet, monkeypatch):
+def test_where_a_process_may_not_choose_its_cores_none_are_taken(alone, monkeypatch):
     def refused(thread: int, wanted: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setaffinity", refused)
     assert cores.take(1) == []
     assert not cores.taken()
-    assert not cores._claims
-
-
-def test_a_core_that_works_is_seen():
-    last = cores.every()[-1]
-    work = f"import os; os.sched_setaffinity(0, [{last}])\nwhile True: pass"
-    process = subprocess.Popen([sys.executable, "-c", work])
-    try:
-        assert max(cores._busy([last]) for _ in range(20)) > 0.5
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_what_other_cores_do_does_not_count(monkeypatch, tmp_path):
-    monkeypatch.setattr(cores, "STAT", tmp_path / "stat")
-    # user nice system idle iowait irq softirq steal guest
-    cores.STAT.write_text("cpu 90 0 10 70 30 0 0 0 0\ncpu0 90 0 0 0 10 0 0 0 0\ncpu1 0 0 10 70 20 0 0 0 5\nintr 1\n")
-    assert cores._spent([1]) == (90, 100)
-    assert cores._spent([0, 1]) == (100, 200)
-    assert cores._spent([7001]) == (0, 0)  # hidden: then it counts as busy
 
 
 def test_who_stands_back_runs_on_the_cores_it_is_given_at_the_lowest_priority():

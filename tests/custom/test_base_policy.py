@@ -20,12 +20,12 @@ from offdyn.envs.pairs import open_bodies
 from offdyn.envs.residual import Residual, ResidualBodies
 from offdyn.envs.toy import World
 from offdyn.export.write import export
+from offdyn.policies.base import BasePolicy
+from offdyn.policies.trained import Policies, Policy
 from offdyn.training import trainer
-from offdyn.training.base_policy import BasePolicy, residual_of
 from offdyn.training.cohort import open_source
-from offdyn.training.config import build
+from offdyn.training.config import build, residuals_of
 from offdyn.training.evaluation import EVALUATION, evaluate
-from offdyn.training.policies import Policies, Policy
 from offdyn.training.run_folder import RunFolder
 
 tiny = importlib.import_module("tests.custom.tiny")
@@ -357,7 +357,7 @@ def test_a_residual_mends_the_bias_of_its_base(tmp_path):
     config = build(MATCH, "sac-tar", settings=settings)[0]
     trainer.start([config], tmp_path, threads=1)
     nothing = Policies(("linear",), (np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32)))
-    alone = evaluate(nothing, [MATCH], [0], 20, 0, index=0, residuals=[residual_of(config)]).target_returns.mean()
+    alone = evaluate(nothing, [MATCH], [0], 20, 0, index=0, residuals=residuals_of([config])).target_returns.mean()
     assert alone == pytest.approx(-10 * BIAS**2)
     final = json.loads((tmp_path / config.name / "final.json").read_text())["final_mean"]
     assert final > alone / 4

@@ -16,7 +16,7 @@ from offdyn.envs.custom import EnvironmentFailed
 from offdyn.envs.custom_batch import OwnBodies
 from offdyn.training import program
 from offdyn.training.cohort import Cohort
-from offdyn.training.device_sources import DeviceSources
+from offdyn.training.program import DeviceSources
 
 tiny = importlib.import_module("tests.custom.tiny")
 simulators: Any = importlib.import_module("tests.custom.simulators")

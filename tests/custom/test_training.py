@@ -113,7 +113,7 @@ def test_whole_episodes_cost_the_same_steps_and_updates_as_single_steps(tmp_path
 
 
 def test_runs_of_whole_episodes_have_a_cohort_each():
-    from offdyn.training.config import group
+    from offdyn.training.preparation import group
 
     runs, _ = offdyn.plan(source=named("source"), target=named("target"), seeds=[0, 1], target_mode="episodic")
     assert len(group(runs)) == 2

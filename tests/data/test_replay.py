@@ -9,9 +9,9 @@ from scipy import stats
 from offdyn.data.replay import Moments, Replay, no_moments, unpack
 from offdyn.data.transition import pack, row_width
 from offdyn.envs.domain import Rows
+from offdyn.policies.trained import Policy
 from offdyn.training.cohort import Cohort
-from offdyn.training.metrics import policies_of, write_policy
-from offdyn.training.policies import Policy
+from offdyn.training.evaluation import write_policy
 from offdyn.training.run_folder import RunFolder
 
 from ..algos.core.in_numpy import flat
@@ -130,7 +130,7 @@ def test_acting_sampling_and_the_exported_policy_normalise_alike(cohort, tmp_pat
     source, target, _ = cohort.learner.programs.act(
         cohort.learner.keys, cohort.learner.lanes, seen, seen[:, :1], np.int32(7), np.zeros(LANES, np.int32)
     )
-    policies = policies_of(cohort)
+    policies = cohort.policies()
     for lane, run in enumerate(cohort.runs):
         moments = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf[lane], float), cohort.learner.lanes.moments)
         normal = (seen[lane] - moments.mean) / np.sqrt(moments.spread / moments.rows)

@@ -13,7 +13,8 @@ import pytest
 from offdyn.cli.main import main
 from offdyn.data.datasets import save
 from offdyn.training import trainer as training
-from offdyn.training.config import RunConfig, group
+from offdyn.training.config import RunConfig
+from offdyn.training.preparation import group
 from offdyn.training.progress import ASKING
 from offdyn.training.run_folder import RunFolder
 

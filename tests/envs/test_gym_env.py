@@ -10,11 +10,10 @@ from gymnasium.utils.env_checker import check_env
 
 from offdyn._util.errors import OffdynError
 from offdyn.envs import register
-from offdyn.envs.fingerprint import model_hash
 from offdyn.envs.gym import RobotEnv
 from offdyn.envs.shifts import Factor, body
 from offdyn.envs.simulator import Simulator
-from offdyn.envs.tasks import TASKS, Task
+from offdyn.envs.tasks import TASKS, Task, model_hash
 
 SIZES = {"halfcheetah": (17, 6), "hopper": (11, 3), "walker": (17, 6), "ant": (27, 8)}
 every_task = pytest.mark.parametrize("name", TASKS)

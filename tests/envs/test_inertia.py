@@ -9,12 +9,22 @@ import offdyn
 from offdyn._util.errors import OffdynError
 from offdyn.data.doctor import diagnose_dataset
 from offdyn.envs import padding, pairs
-from offdyn.envs.fingerprint import model_hash, physics_fields
 from offdyn.envs.inertia import write_legacy
 from offdyn.envs.robots import ROBOTS
 from offdyn.envs.shifts import Factor, body, geom
 from offdyn.envs.simulator import Simulator
-from offdyn.envs.tasks import TASKS, Task, check_pair, legacy, normalised, reference, resolve, source_of
+from offdyn.envs.tasks import (
+    TASKS,
+    Task,
+    check_pair,
+    legacy,
+    model_hash,
+    normalised,
+    physics_fields,
+    reference,
+    resolve,
+    source_of,
+)
 
 from ..data.simulated import simulated
 from ..probes import quick_compilation  # noqa: F401

@@ -8,7 +8,8 @@ import pytest
 from offdyn.envs import pairs
 from offdyn.envs.jetpack import CAMP, EDGE, FLIGHT, HEIGHT, JETPACK, SIGHT, STRIDE, advance
 from offdyn.envs.toy import WorldBodies
-from offdyn.training.config import build, from_yaml, to_yaml
+from offdyn.training.config import build
+from offdyn.training.run_folder import from_yaml, to_yaml
 
 HELD, FIRED = -0.5, 0.5
 SOURCE, TARGET = np.array([False]), np.array([True])

@@ -6,8 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from offdyn.envs.lean import lean_model
-from offdyn.envs.simulator import Simulator
+from offdyn.envs.simulator import Simulator, lean_model
 from offdyn.envs.tasks import TASKS, resolve
 
 CONTACT = ("geom", "dim", "dist", "pos", "frame", "includemargin", "friction", "solref", "solimp")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from offdyn._util.errors import OffdynError
-from offdyn.envs.fingerprint import model_hash
 from offdyn.envs.robots import ROBOTS
 from offdyn.envs.shifts import EVERY, Edit, Factor, body, geom, joint
 from offdyn.envs.tasks import (
@@ -16,6 +15,7 @@ from offdyn.envs.tasks import (
     TASKS,
     Task,
     check_pair,
+    model_hash,
     normalised,
     reference,
     resolve,

@@ -8,8 +8,8 @@ import numpy as np
 from offdyn.algos.backbones import residual
 from offdyn.algos.networks import mlp
 from offdyn.envs import pairs
+from offdyn.policies.trained import Policies
 from offdyn.training.config import build
-from offdyn.training.policies import Policies
 from offdyn.training.run_folder import RunFolder
 
 WIDTHS, BLOCKS = (24, 16), (12, 12)

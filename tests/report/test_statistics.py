@@ -21,7 +21,6 @@ from offdyn.report.statistics import (
     std,
     steps_to_reach,
     stuck_level,
-    stuck_share,
 )
 
 TASKS = {"hopper": [10.0, 20.0, 30.0], "ant": [100.0, 300.0], "walker": [0.0]}
@@ -130,13 +129,10 @@ def test_runs_that_never_arrived_are_the_slowest_of_the_median():
 def test_a_run_is_stuck_below_a_quarter_of_the_way_from_the_low_reference_to_the_median():
     assert stuck_level([0, 100, 400]) == 25
     assert stuck_level([-300, -100, 50], low=-300) == -250
-    assert stuck_share([-260, -250, -100, 50], stuck_level([-300, -100, 50], low=-300)) == 0.25
 
 
 def test_where_the_median_run_is_no_better_than_the_low_reference_all_below_it_are_stuck():
-    level = stuck_level([-500, -400, 90], low=-300)
-    assert level == -300
-    assert stuck_share([-500, -400, 90], level) == pytest.approx(2 / 3)
+    assert stuck_level([-500, -400, 90], low=-300) == -300
 
 
 @pytest.mark.parametrize("scores", [{}, [], {"a": [1, 2], "b": []}, 3.0, [1, np.nan], {"a": [1, np.inf]}])

@@ -17,7 +17,8 @@ from offdyn.studies import job as jobs_of
 from offdyn.studies.backends import Backend, Options, find
 from offdyn.studies.job import Job
 from offdyn.studies.plan import plan
-from offdyn.training.config import RunConfig, build, with_first_phases
+from offdyn.training.config import RunConfig, build
+from offdyn.training.preparation import with_first_phases
 from offdyn.training.progress import Stop
 
 from ..training.small import outcome, rows_of, small

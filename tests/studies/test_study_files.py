@@ -12,7 +12,8 @@ import yaml
 
 from offdyn._util.errors import OffdynError
 from offdyn.studies.study import load, parse, shipped
-from offdyn.training.config import RunConfig, group
+from offdyn.training.config import RunConfig
+from offdyn.training.preparation import group
 
 from .tiny import content
 

@@ -13,7 +13,6 @@ from offdyn.algos.sac import Sac
 from offdyn.data.replay import unpack
 from offdyn.training.cohort import Cohort
 from offdyn.training.config import RunConfig, build
-from offdyn.training.metrics import policies_of
 
 from .resuming import stopped_and_resumed
 from .small import PUSH, SMALL_NETWORKS, differing, outcome, rows_of, train
@@ -48,8 +47,8 @@ def test_it_is_the_policy_that_is_tested_and_saved_and_the_actor_the_one_that_ac
     np.testing.assert_array_equal(averaged.learner.experience.target, plain.learner.experience.target)
     agent = averaged.settled.agent
     assert agent.slow_actor is not None
-    np.testing.assert_array_equal(policies_of(averaged).arrays[0], agent.slow_actor[0])
-    np.testing.assert_array_equal(policies_of(plain).arrays[0], agent.actor.value[0])
+    np.testing.assert_array_equal(averaged.policies().arrays[0], agent.slow_actor[0])
+    np.testing.assert_array_equal(plain.policies().arrays[0], agent.actor.value[0])
 
 
 def test_a_resumed_run_has_the_same_one_and_a_run_may_start_from_one_that_kept_none(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from offdyn._util.errors import OffdynError
 from offdyn.data.datasets import save
 from offdyn.training import trainer as training
 from offdyn.training.cohort import Cohort
-from offdyn.training.config import RunConfig, build, with_first_phases
-from offdyn.training.metrics import policies_of
+from offdyn.training.config import RunConfig, build
+from offdyn.training.preparation import with_first_phases
 from offdyn.training.progress import Quiet
 
 from ..probes import quick_compilation  # noqa: F401
@@ -136,7 +136,7 @@ class Actions:
         self.target: list[np.ndarray] = []
         self.wanted_source: list[np.ndarray] = []
         self.wanted_target: list[np.ndarray] = []
-        first = policies_of(cohort)
+        first = cohort.policies()
         step = cohort.domain.step
 
         def watched(ids: np.ndarray, actions: np.ndarray) -> Any:

@@ -24,7 +24,7 @@ from offdyn.data.datasets import load
 from offdyn.data.datasets.opening import QUALITIES
 from offdyn.data.doctor import diagnose_dataset
 from offdyn.envs import pairs
-from offdyn.training.policies import Policy
+from offdyn.policies.trained import Policy
 from offdyn.training.progress import ASKING, Quiet, Stopped
 from offdyn.training.run_folder import RunFolder
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as some
 
 from offdyn._util.errors import OffdynError
 from offdyn.algos.registry import METHODS, RECIPES
-from offdyn.training.config import build, coerce, from_yaml, group, lists_of_floats, to_yaml
+from offdyn.training.config import build, coerce, lists_of_floats
+from offdyn.training.preparation import group
+from offdyn.training.run_folder import from_yaml, to_yaml
 
 from .small import PUSH, run
 

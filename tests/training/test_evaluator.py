@@ -10,9 +10,9 @@ import pytest
 
 from offdyn._util.errors import OffdynError
 from offdyn.envs.tasks import resolve
-from offdyn.training import hardware, metrics
+from offdyn.policies.trained import Policies
+from offdyn.training import evaluation, hardware
 from offdyn.training.evaluation import Evaluator, evaluate
-from offdyn.training.policies import Policies
 
 from . import small
 
@@ -89,6 +89,6 @@ def test_a_training_that_waits_long_for_an_evaluation_says_so(tmp_path, monkeypa
         return evaluates(*arguments, **named)
 
     monkeypatch.setattr(Evaluator, "__call__", slowly)
-    monkeypatch.setattr(metrics, "PATIENCE", 0.05)
+    monkeypatch.setattr(evaluation, "PATIENCE", 0.05)
     said = small.train(small.two_runs()[:1], tmp_path / "out").said
     assert any("training waits for an evaluation" in line for line in said)

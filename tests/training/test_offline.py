@@ -14,8 +14,8 @@ from offdyn._util.errors import OffdynError
 from offdyn.algos.registry import METHODS, RECIPES
 from offdyn.data.datasets import save
 from offdyn.training.cohort import Cohort
-from offdyn.training.config import build, with_first_phases
-from offdyn.training.metrics import policies_of
+from offdyn.training.config import build
+from offdyn.training.preparation import with_first_phases
 
 from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train
@@ -95,7 +95,7 @@ def test_normalised_observations_use_the_datasets_statistics_and_keep_them(data:
     for _ in range(8):
         cohort.tick()
     np.testing.assert_allclose(cohort.learner.lanes.moments.mean[0], expected.mean(0), atol=0.01)
-    np.testing.assert_allclose(policies_of(cohort).deviation[0, 0], expected.std(0), rtol=0.02)
+    np.testing.assert_allclose(cohort.policies().deviation[0, 0], expected.std(0), rtol=0.02)
 
 
 @pytest.mark.parametrize("method", RECIPES_ON_DATA)

@@ -11,9 +11,8 @@ import offdyn
 from offdyn._util.errors import OffdynError
 from offdyn.report.runs import read_run
 from offdyn.studies.study import parse as parse_study
-from offdyn.training.config import RunConfig, build, from_yaml, to_yaml
-from offdyn.training.run_folder import RunFolder
-from offdyn.training.schedule import NEW_NAMES
+from offdyn.training.config import NEW_NAMES, RunConfig, build
+from offdyn.training.run_folder import RunFolder, from_yaml, to_yaml
 
 from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, SMALL_NETWORKS, differing, outcome, resume, train

@@ -21,9 +21,10 @@ from offdyn.envs.pairs import spec_of
 from offdyn.envs.robots import ROBOTS
 from offdyn.envs.simulator import Simulator
 from offdyn.envs.tasks import resolve
+from offdyn.policies.trained import Policy
 from offdyn.training import cohort, hardware, trainer
-from offdyn.training.config import build, group
-from offdyn.training.policies import Policy
+from offdyn.training.config import build
+from offdyn.training.preparation import group
 from offdyn.training.program import Lane, Programs, lane_settings, named_leaves, run_keys
 
 from ..probes import quick_compilation  # noqa: F401

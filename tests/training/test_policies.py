@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 from offdyn._util.errors import OffdynError
 from offdyn.data.collect.snapshots import read_behaviour, stacked, write_behaviour
 from offdyn.envs.custom import OwnPair
-from offdyn.training.policies import EnvironmentPolicy, Policies, Policy
+from offdyn.policies.trained import EnvironmentPolicy, Policies, Policy
 
 from ..export import made_up
 

@@ -14,11 +14,10 @@ from tensorboardX.proto.event_pb2 import Event
 import offdyn
 from offdyn._util.errors import OffdynError
 from offdyn.envs import pairs, toy
+from offdyn.policies.trained import Policy
 from offdyn.training import trainer as training
-from offdyn.training.config import from_yaml
-from offdyn.training.policies import Policy
 from offdyn.training.progress import Stop, Stopped
-from offdyn.training.run_folder import RunFolder
+from offdyn.training.run_folder import RunFolder, from_yaml
 
 from . import small
 from .small import find_runs, run, train

@@ -11,7 +11,9 @@ from safetensors.numpy import load_file
 
 from offdyn._util.errors import OffdynError
 from offdyn.api import plan
-from offdyn.training.config import RunConfig, from_yaml, to_yaml, with_first_phases
+from offdyn.training.config import RunConfig
+from offdyn.training.preparation import with_first_phases
+from offdyn.training.run_folder import from_yaml, to_yaml
 
 from .small import PUSH, differing, outcome, resume, run, small, train
 

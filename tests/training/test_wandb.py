@@ -11,9 +11,9 @@ import pytest
 from offdyn._util.errors import OffdynError
 from offdyn.cli.main import main
 from offdyn.envs import pairs
-from offdyn.training import wandb as mirror
-from offdyn.training.config import build, from_yaml, to_yaml
-from offdyn.training.run_folder import RunFolder
+from offdyn.training import progress as mirror
+from offdyn.training.config import build
+from offdyn.training.run_folder import RunFolder, from_yaml, to_yaml
 
 from . import small
 
@@ -112,7 +112,7 @@ def test_without_a_key_training_says_so_and_does_not_begin(tmp_path: Path, capsy
 @pytest.mark.parametrize("project", ["a/b/c", "a:b", "/a", "a/", "a" * 129])
 def test_a_project_that_cannot_be_is_refused(project: str) -> None:
     with pytest.raises(OffdynError, match="expected PROJECT or TEAM/PROJECT"):
-        mirror.check([small.run("sac", wandb=project)])
+        mirror.check_wandb([small.run("sac", wandb=project)])
 
 
 class Broken:

@@ -13,12 +13,13 @@ from ..._util.errors import OffdynError
 from ..._util.files import write_atomically
 from ...envs import pairs
 from ...envs.tasks import Task
+from ...policies.trained import Policies, Policy
 from ...training import trainer as training
 from ...training.checkpoint import COHORTS
-from ...training.config import RunConfig, build, to_yaml
-from ...training.policies import Policies, Policy
+from ...training.config import RunConfig, build
+from ...training.hardware import PACKAGES
 from ...training.progress import Progress, Quiet, Stop, Stopped
-from ...training.run_folder import PACKAGES, RunFolder
+from ...training.run_folder import RunFolder, to_yaml
 from ..datasets import made_here, save
 from . import replays, snapshots
 

@@ -16,7 +16,7 @@ from ..._util.errors import OffdynError, unknown
 from ...envs import pairs
 from ...envs.pairs import Pair
 from ...envs.robots import ROBOTS
-from ...training.policies import Policies
+from ...policies.trained import Policies
 from ...training.progress import Progress, Quiet
 from ...training.run_folder import RunFolder
 from ..datasets import Dataset, join, load, made_here, save
@@ -98,7 +98,7 @@ class Collector:
         recipe = self._recipe(task, rows, sha256) | {"bodies": bodies_for(rows)}
 
         def make() -> Dataset:
-            seed = self._seed(name)
+            seed = self.seed, COLLECTING, zlib.crc32(name.encode())
             dataset = play(task, act, rows, seed, threads=self.threads, advanced=self._watch(rows))[:rows]
             return dataset.described(**_body(task), policy_sha256=sha256, seed=self.seed, stochastic=True, **card)
 
@@ -162,16 +162,13 @@ class Collector:
         engine = {"model": body["model"], "mujoco": body["mujoco"]}
         return {"recipe": RECIPE, "task": task.name, **engine, "rows": rows, "seed": self.seed, "policy_sha256": sha256}
 
-    def _seed(self, name: str) -> tuple[int, ...]:
-        return self.seed, COLLECTING, zlib.crc32(name.encode())
-
-    def _watch(self, total: int, before: int = 0) -> Callable[[int], None]:
-        started, told = time.perf_counter(), before
+    def _watch(self, total: int) -> Callable[[int], None]:
+        started, told = time.perf_counter(), 0
 
         def advanced(rows: int) -> None:
             nonlocal told
-            if told < total and before + rows > told:  # what comes beyond the total, to end the episodes, is not told
-                told = min(before + rows, total)
+            if told < min(rows, total):  # what comes beyond the total, to end the episodes, is not told
+                told = min(rows, total)
                 self.progress.advanced(told, total, time.perf_counter() - started)
 
         return advanced

@@ -1,14 +1,10 @@
 """The transitions that a training collected in its source, from the files that a run with `keep_replay` leaves."""
 
-from pathlib import Path
-
 import numpy as np
-from safetensors import SafetensorError
 
 from ..._util.errors import OffdynError
-from ..._util.files import arrays, read_json
 from ...envs import padding, pairs
-from ...training.checkpoint import COHORTS, FORMAT, checked_runs
+from ...training.checkpoint import kept_rows
 from ...training.cohort import DIVERGED, TRUNCATED
 from ...training.run_folder import RunFolder
 from ..datasets import Dataset
@@ -16,7 +12,7 @@ from ..datasets import Dataset
 
 def kept(run: RunFolder) -> bool:
     """Whether the run left them."""
-    return bool(_segments(run))
+    return next(kept_rows(run.path, "source"), None) is not None
 
 
 def collected(run: RunFolder, steps: int) -> Dataset:
@@ -51,32 +47,10 @@ def _by_episode(ended: np.ndarray, cut: np.ndarray, broken: np.ndarray, bodies: 
 
 def _rows(run: RunFolder, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """[steps, width] as they were stored, and their flags [steps]."""
-    lane, parts = _lane(run), list[tuple[np.ndarray, np.ndarray]]()
-    for path in _segments(run):
-        try:
-            with arrays(path) as file:
-                if "source" in file.keys():  # noqa: SIM118 (it is no dictionary)
-                    parts.append(tuple(file.get_slice(name)[lane] for name in ("source", "source_flags")))
-        except (OSError, SafetensorError) as error:
-            raise OffdynError(f"{path}: not readable ({error}); train anew in another folder") from None
+    parts = list[tuple[np.ndarray, ...]]()
+    for part in kept_rows(run.path, "source", "source_flags"):
+        parts.append(part)
         if sum(len(flags) for _, flags in parts) >= steps:
             packed, flags = (np.concatenate(some)[:steps] for some in zip(*parts, strict=True))
             return packed, flags
     raise OffdynError(f"{run.path}: {steps} transitions of its replay were expected, fewer are left; train anew")
-
-
-def _cohort(run: RunFolder) -> tuple[Path, list[str]]:
-    """The folder of the run's cohort, and the names of its runs by lane."""
-    for path in (run.path.parent / COHORTS).glob("*/cohort.json"):
-        runs = list(checked_runs(read_json(path, FORMAT).get("runs"), path))
-        if run.config.name in runs:
-            return path.parent, runs
-    raise OffdynError(f"{run.path}: no cohort of it below {run.path.parent / COHORTS}")
-
-
-def _lane(run: RunFolder) -> int:
-    return _cohort(run)[1].index(run.config.name)
-
-
-def _segments(run: RunFolder) -> list[Path]:
-    return sorted((_cohort(run)[0] / "segments").glob("rows-*.safetensors"))

@@ -17,8 +17,8 @@ from ..._util.errors import OffdynError, check_format
 from ..._util.files import write_atomically
 from ...envs import pairs
 from ...envs.pairs import Pair
+from ...policies.trained import Policies, Policy
 from ...training import evaluation
-from ...training.policies import Policies, Policy
 from ...training.run_folder import RunFolder
 from .episodes import NOISE, role_of
 
@@ -101,16 +101,11 @@ def read_behaviour(path: Path) -> Behaviour:
     """What `write_behaviour` wrote, or the policy of any run."""
     try:
         content = files.content(path)
-        about = json.loads(_metadata(content)["about"])
+        policy = Policy(path)
+        about = json.loads(policy.metadata["about"])
         check_format(about["format"], FORMAT, path)
-        policies = Policy(path).policies
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, OffdynError):
             raise
         raise OffdynError(f"{path}: not a readable policy ({error!r})") from None
-    return Behaviour(policies, about, hashlib.sha256(content).hexdigest())
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    length = int.from_bytes(content[:8], "little")
-    return json.loads(content[8 : 8 + length])["__metadata__"]
+    return Behaviour(policy.policies, about, hashlib.sha256(content).hexdigest())

@@ -238,7 +238,10 @@ def _write(dataset: Dataset, folder: Path, fps: int, version: str) -> None:
         "fps": fps,
         "splits": {"train": f"0:{len(bounds)}"},
         "video_path": None,
-        "features": {name: _feature(column) for name, column in columns.items()},
+        "features": {
+            name: {"dtype": column.dtype.name, "shape": list(column.shape[1:] or (1,)), "names": None}
+            for name, column in columns.items()
+        },
     }
     (folder / "meta").mkdir(parents=True)
     layout = _write_one_file if version == VERSIONS[0] else _write_episode_files
@@ -307,10 +310,6 @@ def _frames(dataset: Dataset, fps: int) -> tuple[dict[str, np.ndarray], np.ndarr
         "task_index": np.zeros_like(index),
     }
     return columns, np.stack((starts, stops), axis=1)
-
-
-def _feature(column: np.ndarray) -> dict[str, Any]:
-    return {"dtype": column.dtype.name, "shape": list(column.shape[1:] or (1,)), "names": None}
 
 
 def _statistics(column: np.ndarray) -> dict[str, list[float]]:

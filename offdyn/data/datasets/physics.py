@@ -6,8 +6,8 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from ...envs.quiet import quiet_when_unstable
 from ...envs.robots import Robot
+from ...envs.simulator import quiet_when_unstable
 from ...envs.tasks import Task
 
 

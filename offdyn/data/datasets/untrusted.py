@@ -6,7 +6,7 @@ from typing import Any
 
 from ..._util import plain_json
 from ..._util.errors import shown
-from ..._util.memory import free_memory
+from ..._util.files import free_memory
 from .dataset import DataError
 
 # Bytes of numbers that are never too many; how many times a file's size they may be at most, as deflate packs them.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._util.errors import OffdynError
-from ...training.policies import Policy
+from ...policies.trained import Policy
 from .stages import Stage
 
 BAR, GAP = 30, 4  # pixels: of a line of text, between two stages

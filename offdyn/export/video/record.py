@@ -6,7 +6,6 @@ from pathlib import Path
 from ..._util.errors import OffdynError
 from ..._util.files import write_atomically
 from ...envs import pairs
-from ...training.base_policy import policy_of
 from ...training.run_folder import RunFolder
 from . import files
 from .film import Film, Outcome
@@ -21,7 +20,7 @@ def record(
 ) -> list[list[Outcome]]:
     """Film whole episodes of a run's policy; the same seed gives the same film."""
     out, folder = Path(out), RunFolder.open(Path(run))
-    policy = policy_of(folder, normalised=True)
+    policy = folder.policy(normalised=True)
     files.check(out)
     config, kind = folder.config, out.suffix.lower()
     with ExitStack() as stack:

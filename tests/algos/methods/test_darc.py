@@ -15,7 +15,8 @@ from offdyn.algos.common.classifiers import Classifiers, Networks
 from offdyn.algos.networks import Trained
 from offdyn.algos.registry import METHODS
 from offdyn.data.replay import Replay, unpack
-from offdyn.training.config import build, group, methods_of
+from offdyn.training.config import build
+from offdyn.training.preparation import group, methods_of
 
 from ...probes import HALF_FLIPPED, SAME, learn, programs_of, random_rows, short_run, small_spec
 from ..core.in_numpy import Net, flat

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import pytest
 
-from offdyn._util.fields import lane_fields, static_fields
+from offdyn._util.fields import static_fields
 from offdyn.algos.par import Hyper
 from offdyn.algos.registry import METHODS
 from offdyn.algos.sac import Sac
@@ -48,6 +48,10 @@ def test_every_preset_sets_only_settings_that_exist(method):
     for preset in method.presets.values():
         by_task = {name for fields in preset.by_task.values() for name in fields}
         assert names >= {*preset.fields, *preset.otherwise, *by_task}
+
+
+def lane_fields(settings):
+    return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.type is float}
 
 
 def test_floats_vary_by_lane_and_all_else_is_static():

@@ -21,7 +21,6 @@ from offdyn.algos.vgdf import COMPARED, IMAGINED, VGDF, Hyper, Learned
 from offdyn.data.replay import Moments, Replay, unpack
 from offdyn.training.cohort import Cohort
 from offdyn.training.config import build
-from offdyn.training.metrics import policies_of
 
 from ...probes import HALF_FLIPPED, random_rows, short_run
 from ..core.in_numpy import flat, flat_stack, least
@@ -238,7 +237,7 @@ def actions(cohort: Cohort) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     source, target, _ = cohort.learner.programs.act(
         cohort.learner.keys, cohort.learner.lanes, states, states, np.int32(0), np.zeros(1, np.int32)
     )
-    return np.asarray(source), np.asarray(target), policies_of(cohort)(states)
+    return np.asarray(source), np.asarray(target), cohort.policies()(states)
 
 
 def saying(policy: Trained, mean: float) -> Trained:

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from .._util.errors import OffdynError
+from .._util import files
+from .._util.errors import OffdynError, check_format
 from ..envs import custom, pairs
 from ..envs.custom import EnvironmentFailed
 from ..envs.residual import Residual
-from .policies import EnvironmentPolicy, Policies, Policy, action_range, from_file
+from .trained import Policies, Policy, action_range, from_file
 
 if TYPE_CHECKING:
     from ..data.datasets import Dataset
-    from .config import RunConfig
-    from .run_folder import RunFolder
 
 REACH = 0.3  # of a residual, where nobody says
 ROLE = "base policy"
@@ -38,6 +37,7 @@ SAME = 1e-3  # of half an action's range: as far as a batch may differ from its 
 ROUNDING = 1e-3  # by which a recorded action may pass what can be reached
 LEAST = 0.5  # share of a dataset's transitions that must be within reach
 AT_ONCE = 4096  # transitions of a dataset
+CONFIG_FORMAT = 1  # of a run's config.yaml
 
 Function = Callable[[np.ndarray], Any]
 
@@ -61,19 +61,10 @@ class Network(NamedTuple):
         return (self.low + self.high) / 2 + (self.high - self.low) / 2 * self.policies(observation[None])[0]
 
 
-def asked_by(run: "RunConfig") -> Asked | None:
-    plan = run.schedule
-    if plan.base_policy is None or plan.residual is None:
-        return None
-    return Asked(plan.base_policy, plan.base_sha256, plan.residual)
-
-
 def recorded(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a base policy completed: how far its residual goes, and the hash of its file."""
     if values.get("base_policy") is None:
-        if values.get("residual") is not None:
-            raise OffdynError("setting residual: is for a base policy: name one with --base-policy FILE, too")
-        return {}
+        raise OffdynError("setting residual: is for a base policy: name one with --base-policy FILE, too")
     reach = REACH if values.get("residual") is None else values["residual"]
     if "base_sha256" in values:  # of a run that was written down
         return {"residual": reach}
@@ -125,17 +116,13 @@ def is_onnx(wanted: str) -> bool:
     return not _is_function(wanted) and not is_network(wanted)
 
 
-def residuals_of(runs: Sequence["RunConfig"]) -> list[Residual | None]:
+def open_residuals(asked: Sequence[tuple[Asked | None, pairs.Pair]]) -> list[Residual | None]:
     """Of each run; those that ask for the same share it."""
     opened: dict[Any, Residual] = {}
-    for run in runs:
-        if (asked := asked_by(run)) is not None and (asked, run.task.name) not in opened:
-            opened[asked, run.task.name] = open_residual(asked, run.task)
-    return [opened.get((asked_by(run), run.task.name)) for run in runs]
-
-
-def residual_of(run: "RunConfig") -> Residual | None:
-    return residuals_of([run])[0]
+    for its, pair in asked:
+        if its is not None and (its, pair.name) not in opened:
+            opened[its, pair.name] = open_residual(its, pair)
+    return [opened.get((its, pair.name)) for its, pair in asked]
 
 
 def open_residual(asked: Asked, pair: pairs.Pair) -> Residual:
@@ -149,15 +136,6 @@ def open_residual(asked: Asked, pair: pairs.Pair) -> Residual:
     base, spec = BasePolicy(asked.wanted, pair), pairs.spec_of(pair)
     base.try_out()
     return Residual(base, asked.reach, spec.observation_size, spec.action_size)
-
-
-def policy_of(run: "RunFolder", domain: str = "target", *, normalised: bool = False) -> Policy:
-    """All of a run's policy, its base policy included; `normalised`: in training's terms, not the environment's."""
-    path, config = run.path / NETWORK, run.config
-    residual = residual_of(config)
-    if normalised:
-        return Policy(path, domain, residual)
-    return EnvironmentPolicy(path, config.task, domain, residual)
 
 
 class BasePolicy:
@@ -231,21 +209,23 @@ def open_function(wanted: str, sizes: tuple[int, ...]) -> Function:
 def open_network(wanted: str) -> Network:
     """A policy of a run's folder, or of an export for NumPy."""
     folder = file_of(wanted).parent
-    if (folder / "config.yaml").exists():
-        from .run_folder import RunFolder  # whose settings name base policies
-
-        run = RunFolder.open(folder).config
-        if run.schedule.base_policy is not None:
-            raise OffdynError(f"{ROLE} {wanted}: has a base policy itself ({run.schedule.base_policy}); name one alone")
-        return Network(Policy(folder / NETWORK).policies, *action_range(run.task))
+    config = folder / "config.yaml"
     try:
+        if config.exists():
+            run = files.read(config)
+            check_format(run["format"], CONFIG_FORMAT, config)
+            if (itself := run["settings"].get("base_policy")) is not None:
+                raise OffdynError(f"{ROLE} {wanted}: has a base policy itself ({itself}); name one alone")
+            return Network(Policy(folder / NETWORK).policies, *action_range(pairs.find(run["task"])))
         with safe_open(folder / NETWORK, "numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             steps = (file.metadata() or {})["steps"].split()
         if "residual" in arrays:
             raise OffdynError(f"{ROLE} {wanted}: has a base policy itself; name one alone")
         return Network(from_file(arrays, steps), arrays["action.low"], arrays["action.high"])
-    except (SafetensorError, OSError, KeyError, ValueError, IndexError) as error:
+    except OffdynError:
+        raise
+    except (SafetensorError, OSError, KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
         raise OffdynError(f"{ROLE} {wanted}: neither a run nor an export of one for NumPy ({error!r})") from None
 
 
@@ -290,23 +270,18 @@ def signature(path: Path, session: Any, sizes: tuple[int, ...]) -> tuple[Any, An
     return taken[0], chosen[0]
 
 
-def check(runs: Sequence["RunConfig"]) -> None:
-    """Refuse base policies that are gone or do not fit, before anything is trained."""
-    residuals_of(runs)
-
-
-def as_chosen(dataset: "Dataset", run: "RunConfig") -> tuple["Dataset", int]:
+def as_chosen(dataset: "Dataset", name: str, asked: Asked, pair: pairs.Pair) -> tuple["Dataset", int]:
     """Full actions as what a learner would have chosen; how many transitions are left out, as beyond its reach."""
-    residual = residual_of(run)
-    if residual is None or not len(dataset):
+    residual = open_residual(asked, pair)
+    if not len(dataset):
         return dataset, 0
     parts = [slice(first, first + AT_ONCE) for first in range(0, len(dataset), AT_ONCE)]
     chosen = np.concatenate([residual.chosen(dataset.observation[part], dataset.action[part]) for part in parts])
     within = (np.abs(chosen) <= 1 + ROUNDING).all(axis=1)
     if within.mean() < LEAST:
         raise OffdynError(
-            f"{run.schedule.source_data}: {1 - within.mean():.0%} of its {len(dataset)} transitions have actions that "
-            f"no residual of {residual.reach:g} on {run.schedule.base_policy} leads to; raise --residual, take data of "
+            f"{name}: {1 - within.mean():.0%} of its {len(dataset)} transitions have actions that "
+            f"no residual of {asked.reach:g} on {asked.wanted} leads to; raise --residual, take data of "
             "the base policy itself, or train without --base-policy"
         )
     return replace(dataset, action=np.clip(chosen, -1.0, 1.0))[within], int((~within).sum())

@@ -1,0 +1,1 @@
+"""What acts: trained policies and base policies, in NumPy; no JAX."""
