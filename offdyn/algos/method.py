@@ -84,9 +84,3 @@ class Method:
     explore: Callable[[Array, Context], Array] | None = None
     # What is too dear to compute at every update: (source, target, newest of target, held out of target, ctx).
     diagnose: Callable[[Replay, Replay, Batch, Batch, Context], Metrics] = _diagnose
-
-    @property
-    def is_sac(self) -> bool:
-        """Whether it changes nothing of one agent's update."""
-        nothing = (_learn, _correct, _critic_loss, _actor_loss)
-        return (self.learn, self.correct, self.critic_loss, self.actor_loss) == nothing and not self.others

@@ -39,6 +39,8 @@ class Sac:
     # Std of the noise added to source actions, which are then clipped to [-1, 1].
     source_noise: float = setting(0.0, least=0)
     target_noise: float = setting(0.0, least=0)  # the same in the target
+    # Where the source's transitions fade: so many of the target's are as many in a batch as the source's.
+    source_fades: float = setting(5_000.0, least=0)
     log_std_low: float = -20.0
     log_std_high: float = 2.0
     # Transitions per domain and update; 256 by default where one domain is learned from.
@@ -285,6 +287,20 @@ def learn(
     }
 
 
+def faded(source: Batch, target: Batch, size: Array, sac: Sac, key: jax.Array) -> Batch:
+    """A batch of both domains, the source's share of which is c / (c + target transitions), c = `source_fades`.
+
+    Before the first target transition it is what the target's replay gives in its place.
+    """
+    share = jnp.where(size > 0, sac.source_fades / (sac.source_fades + size), 0.0)
+    of_source = jax.random.uniform(key, target.reward.shape) < share
+
+    def mixed(theirs: Array, ours: Array) -> Array:
+        return jnp.where(of_source.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours)
+
+    return jax.tree.map(mixed, source, target)
+
+
 def update(
     agent: Agent,
     learned: Any,
@@ -301,7 +317,7 @@ def update(
 ) -> tuple[Agent, Any, "Metrics"]:
     """One update of one lane: what the method trains on the side, then the agent.
 
-    `learns_from` says which replays feed critics and actor: both, source or target.
+    `learns_from` says which replays feed critics and actor: both, source or target; fading, see `faded`.
     """
 
     def context(hook: str, agent: Agent = agent) -> Context:
@@ -318,6 +334,8 @@ def update(
     if learns_from != "source":
         batches.append(target.sample(hook_key(key, "target rows"), sac.batch_size))
     guarded = batches[0]  # the source's, where there are any
+    if learns_from == "fading":
+        batches = [faded(*batches, target.size, sac, hook_key(key, "fading"))]
     agent, more = learn(
         agent,
         join(*batches),

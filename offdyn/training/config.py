@@ -25,6 +25,7 @@ from ..envs.residual import Residual
 from ..policies import base as base_policy
 
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
+MIXED = ("both", "fading")  # values of learns_from with which transitions of both domains train the agent
 BATCH = Sac.batch_size  # of each domain in an update, or twice as many of one
 LONGEST = 2**31 - 1  # source steps or updates: both are counted in 32 bits
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
@@ -48,8 +49,8 @@ class Schedule:
     collects: str = setting("both", choices=("both", "source", "target", "none"))  # domains the run acts in
     # Or shifted: the source moves as the target does, for what can be learned without a gap.
     source_dynamics: str = setting("stock", choices=("stock", "shifted"))
-    # Domains whose transitions train critics and actor.
-    learns_from: str = setting("both", choices=("both", "source", "target"))
+    # Domains whose transitions train critics and actor; fading: both, the source's less and less (source_fades).
+    learns_from: str = setting("both", choices=("both", "source", "target", "fading"))
     source_data: str | None = None  # a dataset, by name or path, in place of a source that is acted in
     allow_faulty_data: bool = False  # although the doctor found something fatal in it
     start_from: str | None = None  # folder of a run whose networks this one continues from; may name {seed} and {robot}
@@ -106,8 +107,9 @@ class Schedule:
 
     @property
     def source_acts_until(self) -> int:
-        """The clock at which the source is left: after a head start, where none of its transitions is used any more."""
-        return self.head_start if self.head_start and self.learns_from == "target" else self.source_steps
+        """The clock at which the source is left: after a head start, where its transitions count less from then on."""
+        left = self.head_start and self.learns_from in ("target", "fading")
+        return self.head_start if left else self.source_steps
 
     @property
     def source_transitions(self) -> int:
@@ -401,11 +403,11 @@ def check(config: RunConfig) -> None:
     for shuffled, averaged in (("deviation_shuffled", "deviation_averaged"), ("weight_shuffled", "weight_averaged")):
         need(values.get(shuffled, 0) + values.get(averaged, 0) <= 1, averaged, f"at most 1 together with {shuffled}")
     need(
-        sac.domain_input == "none" or plan.learns_from == "both",
+        sac.domain_input == "none" or plan.learns_from in MIXED,
         "domain_input",
         "none, where one domain alone is learned from",
     )
-    split = not sac.temperature_per_domain or (sac.tune_temperature and plan.learns_from == "both")
+    split = not sac.temperature_per_domain or (sac.tune_temperature and plan.learns_from in MIXED)
     need(split, "temperature_per_domain", "false, unless it is tuned on both domains")
     need(sac.critics >= (sac.backup_critics or 1), "backup_critics", f"at most critics ({sac.critics}), or none")
     need(
@@ -430,17 +432,12 @@ def check(config: RunConfig) -> None:
         used = plan.learns_from != "target" or "learns_from" in config.recipe.fixed
         need(used, "learns_from", "both or source: the dataset's, too")
     has = {"source": plan.collects in ("both", "source") or offline, "target": plan.acts_in_target}
-    fed = all(has.values()) if plan.learns_from == "both" else has[plan.learns_from]
+    fed = all(has.values()) if plan.learns_from in MIXED else has[plan.learns_from]
     need(fed, "learns_from", f"what the run collects (it collects {plan.collects})")
     if config.recipe.method.compares_domains:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
     if plan.head_start:
         need(all(has.values()), "head_start", f"0: the run has one domain (it collects {plan.collects})")
-        need(
-            config.recipe.method.is_sac,
-            "head_start",
-            f"0: {config.method} learns something from both domains at every update",
-        )
         each = plan.source_steps_per_target_step
         need(plan.head_start % each == 0, "head_start", f"a multiple of {each} (source_steps_per_target_step)")
     if plan.collects == "both":

@@ -11,8 +11,9 @@ import pytest
 from offdyn._util.errors import OffdynError
 from offdyn._util.types import SOURCE, TARGET
 from offdyn.algos.registry import DEFAULT
+from offdyn.algos.sac import Sac, faded
 from offdyn.data.datasets import save
-from offdyn.data.replay import Replay
+from offdyn.data.replay import Replay, unpack
 from offdyn.data.transition import row_width
 from offdyn.training.cohort import Cohort
 from offdyn.training.config import RunConfig, build
@@ -44,8 +45,13 @@ def test_it_is_the_default_method_and_its_numbers_are_those_of_its_page() -> Non
 
 @pytest.mark.parametrize(
     ("settings", "counted"),
-    [({}, LEFT), ({"learns_from": "both", "domain_input": "flag"}, MIXED), ({"source_envs": 1}, None)],
-    ids=["then the target alone", "then both", "one source step a tick"],
+    [
+        ({}, LEFT),
+        ({"learns_from": "both", "domain_input": "flag"}, MIXED),
+        ({"learns_from": "fading", "domain_input": "flag"}, LEFT),
+        ({"source_envs": 1}, None),
+    ],
+    ids=["then the target alone", "then both", "then a fading source", "one source step a tick"],
 )
 def test_steps_and_updates_are_those_counted_by_hand_also_after_a_resume(
     settings: dict[str, Any], counted: list[tuple[int, int, int]] | None, tmp_path: Path
@@ -100,6 +106,41 @@ def test_an_empty_replay_gives_the_others_transitions_as_its_own() -> None:
         np.testing.assert_array_equal(batch.domain, np.full(5, TARGET))
 
 
+@pytest.mark.parametrize(
+    ("size", "fades", "share"), [(0, 100.0, 0.0), (300, 100.0, 0.25), (100, 300.0, 0.75), (100, 0.0, 0.0)]
+)
+def test_the_sources_share_of_a_batch_falls_as_target_transitions_come_in(
+    size: int, fades: float, share: float
+) -> None:
+    count = 20_000
+    source, target = (
+        unpack(jnp.full((count, row_width(PUSH.spec)), value), PUSH.spec, domain)
+        for value, domain in ((1.0, SOURCE), (2.0, TARGET))
+    )
+    source = source._replace(weight=0.5 * source.weight)
+    batch = faded(source, target, jnp.asarray(size), Sac(source_fades=fades), jax.random.key(0))
+    of_source = np.asarray(batch.domain) == SOURCE
+    assert of_source.mean() == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / count))
+    for column, theirs, ours in (("reward", 1.0, 2.0), ("weight", 0.5, 1.0)):
+        np.testing.assert_array_equal(getattr(batch, column), np.where(of_source, theirs, ours))
+    np.testing.assert_array_equal(batch.next_observation[:, 0], np.where(of_source, 1.0, 2.0))
+
+
+@pytest.mark.parametrize("method", ["par", "darc-weight"])
+def test_a_method_that_compares_domains_has_a_head_start_in_which_the_source_stands_for_both(
+    method: str, tmp_path: Path
+) -> None:
+    narrow = {"classifier_widths": 8} if method == "darc-weight" else {"encoder_widths": 8, "code_size": 4}
+    settings = BRIEF | narrow | {"learns_from": "fading", "updates_per_target_step": 4}
+    config = build(PUSH, method, "paper", settings=settings)[0]
+    train([config], tmp_path)
+    counted = [
+        tuple(int(line[name]) for name in ("source_steps", "target_steps", "updates"))
+        for line in curve(tmp_path / config.name)
+    ]
+    assert counted == LEFT
+
+
 def test_with_a_dataset_the_target_begins_at_once_and_both_are_learned_from(tmp_path: Path) -> None:
     save(rows_of(PUSH, 200), tmp_path / "rows")
     settings = {name: value for name, value in BRIEF.items() if name != "head_start"}
@@ -113,7 +154,6 @@ def test_with_a_dataset_the_target_begins_at_once_and_both_are_learned_from(tmp_
 @pytest.mark.parametrize(
     ("method", "settings", "said"),
     [
-        ("par", {"preset": "paper"}, "head_start: expected 0: par learns something"),
         ("sac-tar", {}, "head_start: expected 0: the run has one domain"),
         ("head-start", {"head_start": 62}, "head_start: expected a multiple of 5"),
         ("head-start", {"head_start": -5}, "head_start"),
