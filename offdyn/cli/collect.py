@@ -18,7 +18,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
                          "-medium-expert, or -all of these")  # fmt: skip
     command.add_argument("--out", type=Path, metavar="DIR", help="default: $OFFDYN_DATA, else data")
     command.add_argument(
-        "--steps", type=COUNT, metavar="N", help="rows; default 1000000, of medium-replay all; fewer: the newest"
+        "--steps", type=COUNT, metavar="N", help="transitions; default 1000000, of medium-replay all; fewer: the newest"
     )
     command.add_argument("--seed", type=SEED, default=0, metavar="N", help="of starts and actions; default 0")
     command.add_argument("--behaviours", type=Path, metavar="DIR", help="policies to use in place of the shipped ones")

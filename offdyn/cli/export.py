@@ -34,7 +34,7 @@ def run(asked: argparse.Namespace) -> int:
     if contract["made"]["state"] != "finished":
         notes.append(f"the run is {contract['made']['state']}: this is its policy at the last checkpoint")
     if contract["input"]["observed"] is None:
-        notes.append("no target rows of this run are stored (--keep-replay keeps them): no ranges of observations")
+        notes.append("no target transitions of this run are stored (--keep-replay keeps them): no observation ranges")
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return 0

@@ -54,7 +54,7 @@ def add_arguments(train: argparse.ArgumentParser, resume: argparse.ArgumentParse
     train.add_argument("--allow-faulty-data", action="store_true", help="whatever `offdyn check` says of it")
     train.add_argument("--wandb", metavar="PROJECT", help="send the numbers to Weights & Biases as well")
     train.add_argument("--dry-run", action="store_true", help="say what would be trained, and write nothing")
-    train.add_argument("--keep-replay", action="store_true", help="keep the collected rows when the runs are done")
+    train.add_argument("--keep-replay", action="store_true", help="keep the transitions when the runs are done")
 
     resume.add_argument("out", type=Path, metavar="DIR", help="the --out of an earlier training")
     resume.add_argument("--drop-damaged", action="store_true", help="go on without transitions whose file is damaged")

@@ -127,7 +127,7 @@ def test_one_changed_byte_is_noticed(tmp_path: Path):
     path.write_bytes(content)
     error = refused(path)
     assert error.kind == "hash-mismatch"
-    assert "its rows are not those its card speaks of" in str(error)
+    assert "its transitions are not those its card speaks of" in str(error)
 
 
 def test_a_file_of_a_newer_offdyn_is_refused(tmp_path: Path):

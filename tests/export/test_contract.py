@@ -117,7 +117,7 @@ def test_without_stored_rows_the_ranges_are_unknown_and_that_is_said(tmp_path: P
     assert read(tmp_path / "e")["input"]["observed"] is None
     assert read(tmp_path / "e")["input"]["normalised_inside"] is None
     said = capsys.readouterr().err
-    assert "no target rows of this run are stored" in said
+    assert "no target transitions of this run are stored" in said
     assert "the run is running: this is its policy at the last checkpoint" in said
 
 

@@ -147,7 +147,7 @@ class Collector:
                 | {"name": plan.name, "steps": len(part), "rows_cut": rows_cut}
                 for plan, part, rows_cut in zip(parts, whole, cut, strict=True)
             ]
-            said = " and ".join(f"{card['name']} ({card['steps']} rows)" for card in cards)
+            said = " and ".join(f"{card['name']} ({card['steps']} transitions)" for card in cards)
             return join(whole).described(
                 **_body(task), policy_sha256=[card["policy_sha256"] for card in cards], seed=self.seed, stochastic=True,
                 made=f"{said} one after the other, each without its last, unfinished episode",
@@ -197,7 +197,7 @@ class Collector:
         written = save(plan.make().described(name=plan.name, recipe=dict(plan.recipe)), path)
         card = written.card
         score = "" if card["return_mean"] is None else f"return {card['return_mean']:.1f} +- {card['return_std']:.1f}"
-        self.progress.say(f"{path}: {card['steps']} rows, {card['episodes']} episodes, {score}")
+        self.progress.say(f"{path}: {card['steps']} transitions, {card['episodes']} episodes, {score}")
         return path
 
 

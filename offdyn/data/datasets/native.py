@@ -86,7 +86,7 @@ def load(path: Path | str) -> Dataset:
     if (found := hash_of(arrays)) != card.get("sha256"):
         raise DataError(
             "hash-mismatch",
-            f"{path}: its rows are not those its card speaks of (sha256 {found[:12]}…, the card says "
+            f"{path}: its transitions are not those its card speaks of (sha256 {found[:12]}…, the card says "
             f"{str(card.get('sha256'))[:12]}…): damaged or changed since; fetch or make it again",
         )
     return Dataset(**arrays, card=card)

@@ -39,7 +39,7 @@ class TargetLog:
             path.write_bytes(json.dumps(said).encode() + b"\n")
         head, start, rows = _read(path)
         if tuple(head["sizes"]) != tuple(sizes):
-            raise OffdynError(f"{path}: holds rows of other sizes ({head['sizes']}) than this run's {list(sizes)}")
+            raise OffdynError(f"{path}: holds transitions of sizes {head['sizes']}, expected {list(sizes)}")
         self.first, self.rows = int(head["first"]), len(rows)
         self._file = os.open(path, os.O_RDWR)
         os.ftruncate(self._file, start + rows.nbytes)  # half a row that a kill left

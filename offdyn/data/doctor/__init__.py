@@ -37,11 +37,11 @@ def diagnose_dataset(dataset: Dataset, robot: str | Pair | None = None, target: 
     Every row is looked at; a few hundred are simulated again. A million rows take a few seconds.
     """
     if len(dataset) == 0:
-        return [found("empty", True, "there are no rows")]
+        return [found("empty", True, "there are no transitions")]
     goal = None if target is None else pairs.meant(target)
     findings, body = [], _body(dataset, robot, goal)
     if body is None and not isinstance(goal, OwnPair):
-        findings.append(found("unknown-robot", False, "nothing says which robot made these rows"))
+        findings.append(found("unknown-robot", False, "nothing says which robot made these transitions"))
     for pair in (body, goal):
         try:
             dataset = dataset if pair is None else _of(pair, dataset)

@@ -111,7 +111,9 @@ def check_ends(subject: Subject) -> Iterator[Finding]:
         yield found("terminal-but-alive", not computed, said, bad)
     if (missed := ~subject.ends & dead).any():
         bad = np.flatnonzero(missed)
-        yield found("alive-but-terminal", True, f"{len(bad)} rows lead to an end and are not marked as terminal", bad)
+        yield found(
+            "alive-but-terminal", True, f"{len(bad)} transitions lead to an end and are not marked terminal", bad
+        )
 
 
 def _surely(subject: Subject) -> tuple[np.ndarray, np.ndarray]:

@@ -21,8 +21,8 @@ KINDS: dict[str, Kind] = {
     "unreadable": Kind("nothing can be learned from it", "fetch it again or make it anew"),
     "empty": Kind("there is nothing to learn from", "fetch it again or make it anew"),
     "hash-mismatch": Kind(
-        "the rows are not those the card speaks of, so no number in the card can be trusted",
-        "fetch it again; if you changed the rows yourself, write them with offdyn.data.datasets.save",
+        "the transitions are not those the card speaks of, so no number in the card can be trusted",
+        "fetch it again; if you changed them yourself, write them with offdyn.data.datasets.save",
     ),
     "wrong-shape": Kind("steps cannot be told from the columns", "write one row of every column for each step"),
     "wrong-dtype": Kind("a value is not what its column means", "write numbers as floats and ends as booleans"),
@@ -42,7 +42,7 @@ KINDS: dict[str, Kind] = {
         "ends, rewards, returns and dynamics were not checked", "say --robot NAME, or write the robot into the card"
     ),
     # rows
-    "nan-or-infinity": Kind("one such row turns every weight of a network into NaN", "remove the episodes it is in"),
+    "nan-or-infinity": Kind("one of these turns every weight of a network into NaN", "remove the episodes it is in"),
     "action-out-of-range": Kind(
         "no policy can take these, and the environment clips or refuses them",
         "name the environment they are for with --target, map them with offdyn.data.datasets.with_action_bounds, or "
@@ -111,8 +111,8 @@ KINDS: dict[str, Kind] = {
         "the shift shows nowhere that random actions lead, so that results may not depend on it",
         "make the shift stronger, or check that it changes what you meant",
     ),
-    "not-finite": Kind("one such row turns every weight of a network into NaN", "make the shift milder"),
-    "unstable": Kind("MuJoCo gave up on some steps, and training repeats a row instead", "make the shift milder"),
+    "not-finite": Kind("one of these turns every weight of a network into NaN", "make the shift milder"),
+    "unstable": Kind("MuJoCo gave up on some steps, and training repeats one instead", "make the shift milder"),
 }
 
 

@@ -19,7 +19,9 @@ def check_numbers(subject: Subject) -> Iterator[Finding]:
     if not subject.finite.all():
         bad = np.flatnonzero(~subject.finite)
         columns = [name for name, array in rows.arrays().items() if not np.isfinite(array).all()]
-        yield found("nan-or-infinity", True, f"{len(bad)} rows hold NaN or infinity in {', '.join(columns)}", bad)
+        yield found(
+            "nan-or-infinity", True, f"{len(bad)} transitions have NaN or infinity in {', '.join(columns)}", bad
+        )
 
 
 def check_actions(rows: Dataset, bounds: Bounds | None, recorded: Bounds | None = None) -> Iterator[Finding]:
@@ -61,7 +63,7 @@ def check_constants(subject: Subject) -> Iterator[Finding]:
         same &= ~rows.terminated
     frozen = np.flatnonzero(same)
     if len(frozen):
-        said = f"{len(frozen)} rows see exactly the same before and after the step"
+        said = f"{len(frozen)} transitions see exactly the same before and after the step"
         yield found("constant-rows", len(frozen) > FEW * len(rows), said, frozen)
 
 
@@ -78,7 +80,7 @@ def check_duplicates(subject: Subject) -> Iterator[Finding]:
         yield found("duplicated-episodes", bool(within.mean() >= 0.5), said, np.flatnonzero(within))
     alone = np.flatnonzero(copies & ~within)
     if len(alone) > FEW * len(rows):
-        said = f"{len(alone)} of {len(rows)} rows are copies of earlier ones"
+        said = f"{len(alone)} of {len(rows)} transitions are copies of earlier ones"
         yield found("duplicated-rows", len(alone) >= 0.5 * len(rows), said, alone)
 
 
