@@ -1,34 +1,43 @@
-"""Processes of ours that work for this one: messages go through their pipes."""
+"""Processes of ours that work for this one: messages go through their pipes, each after its length."""
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 
 from .errors import OffdynError
 
+LENGTH = struct.Struct("<Q")  # before every message
 # A scheduler sends these to every process of a job. The training then saves, for which it needs its children; they end
 # when it closes their pipes.
 LEFT_TO_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Channel:
-    """Messages in and out, by file descriptors that are its own from then on."""
+    """Messages in and out, by file descriptors."""
 
     def __init__(self, reader: int, writer: int) -> None:
-        self._reader, self._writer = Connection(reader, writable=False), Connection(writer, readable=False)
+        self._reader, self._writer = reader, writer
 
     def send(self, message: bytes = b"") -> None:
-        self._writer.send_bytes(message)
+        rest = memoryview(LENGTH.pack(len(message)) + message)
+        while rest:
+            rest = rest[os.write(self._writer, rest) :]
 
     def receive(self) -> bytes:
-        return self._reader.recv_bytes()
+        return self._exactly(LENGTH.unpack(self._exactly(LENGTH.size))[0])
 
-    def close(self) -> None:
-        self._reader.close()
-        self._writer.close()
+    def _exactly(self, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size:
+            part = os.read(self._reader, size)
+            if not part:
+                raise EOFError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
 
 
 class Child:
@@ -48,9 +57,7 @@ class Child:
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self._channel = Channel(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()))
-        self.process.stdout.close()
-        self.process.stdin.close()
+        self._channel = Channel(self.process.stdout.fileno(), self.process.stdin.fileno())
 
     def send(self, message: bytes = b"") -> None:
         try:
@@ -72,7 +79,9 @@ class Child:
         """End it; if it is at work, that is not waited for."""
         self.process.kill()
         self.process.wait()
-        self._channel.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def parent() -> Channel:
