@@ -138,11 +138,28 @@ def test_settings_of_older_and_newer_runs_have_one_spelling(make: Any) -> None:
     old = {"source_steps": 100_000, "target_interval": 10, "updates_per_step": 1, "collects": "both", "penalty": 0.3}
     new = {"target_steps": 10_000, "source_steps_per_target_step": 10, "updates_per_target_step": 10, "penalty": 0.3}
     chosen = ("penalty", "source_steps")
-    assert make.variant(*make.today(old, chosen)) == "penalty=0.3 target_steps=10000"
-    assert make.variant(*make.today(new, ("penalty", "target_steps"))) == "penalty=0.3 target_steps=10000"
+    assert make.variant(*make.today(old, chosen), {}) == "penalty=0.3 target_steps=10000"
+    assert make.variant(*make.today(new, ("penalty", "target_steps")), {}) == "penalty=0.3 target_steps=10000"
+    assert make.variant(new, ("penalty", "target_steps"), {"penalty": "0.3"}) == "target_steps=10000"
     settings, _ = make.today(old, chosen)
     assert {name: settings[name] for name in new} == new
-    assert make.variant(*make.today(old | {"source_steps": 1_000_000}, chosen)) == "penalty=0.3"
+    assert make.variant(*make.today(old | {"source_steps": 1_000_000}, chosen), {}) == "penalty=0.3"
+    assert make.preset_of("head-start", "simba")["critic_widths"] == "128x128"
+    assert make.preset_of("head-start", "gone") == {}
+
+
+def test_target_steps_to_a_score_are_those_of_the_mean_over_tasks(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = ("sac", "classic", "paper", "")
+    steps = np.array([0.0, 50_000.0, 100_000.0])
+    scores = {"one": (0.0, 50.0, 100.0), "two": (0.0, 0.0, 50.0)}  # their mean: 0, 25, 75
+    curves = {
+        ("mine", task, *group, "0"): {"target_steps": steps, "normalised": np.array(some)}
+        for task, some in scores.items()
+    }
+    monkeypatch.setattr(make, "curves", lambda: curves)
+    monkeypatch.setattr(make, "tasks", lambda: list(scores))
+    monkeypatch.setattr(make, "_compared", lambda study: study == "mine")
+    assert [make.target_steps_to(level, group) for level in (25.0, 50.0, 76.0)] == [50_000, 75_000, None]
 
 
 def test_a_place_in_a_page_that_nothing_writes_is_a_mistake(make: Any) -> None:

@@ -23,6 +23,13 @@ NEVER_RUNS = {"cohorts", "tensorboard", "policies"}  # folders below which no ru
 ABOUT = "about.yaml"
 
 
+def _curve(file: Path) -> dict[str, np.ndarray]:
+    columns = read_curve(content(file))
+    if columns and not {"target_steps", "target_return_mean"} <= columns.keys():
+        raise ValueError("it has no columns target_steps and target_return_mean")
+    return columns
+
+
 @dataclass(frozen=True)
 class Run:
     """One run's folder, as far as it can be read."""
@@ -140,7 +147,7 @@ def read_run(path: Path) -> Run:
         return otherwise
 
     config = attempt("config.yaml", read_config, None)
-    curve = attempt("curve.csv", lambda file: read_curve(content(file)), {})
+    curve = attempt("curve.csv", _curve, {})
     provenance = attempt("provenance.json", read_provenance, None)
     final = attempt("final.json", read_final, None)
     if config is None:

@@ -62,7 +62,7 @@ def small(method: str) -> dict[str, Any]:
     own |= {field.name: 8 for field in fields if field.name.endswith("_batch") or field.name == "code_size"}
     # A warm-up ends early, so that what follows it is tested too.
     own |= {field.name: 100 for field in fields if field.name == "warm_up"}
-    own |= {"head_start": 60} if method == "head-start" else {}
+    own |= {"head_start": 60, "source_steps_per_target_step": 5} if method == "head-start" else {}
     return BRIEF | SMALL_NETWORKS | own
 
 
