@@ -335,7 +335,8 @@ def update(
         batches.append(target.sample(hook_key(key, "target rows"), sac.batch_size))
     guarded = batches[0]  # the source's, where there are any
     if learns_from == "fading":
-        batches = [faded(*batches, target.size, sac, hook_key(key, "fading"))]
+        of_source, of_target = batches
+        batches = [faded(of_source, of_target, target.size, sac, hook_key(key, "fading"))]
     agent, more = learn(
         agent,
         join(*batches),
