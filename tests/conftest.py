@@ -23,7 +23,12 @@ def shared_programs(request: pytest.FixtureRequest) -> None:
         os.environ[name.upper()] = str(value)
 
 
+@pytest.fixture(scope="session")
+def trains() -> None:
+    """What trains a probe until it has converged asks for this."""
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Whoever asks for the programs of whole trainings trains."""
-    if "shared_programs" in getattr(item, "fixturenames", ()):
+    """Whoever asks for the programs of whole trainings trains, or for a probe that was trained."""
+    if {"shared_programs", "trains"} & set(getattr(item, "fixturenames", ())):
         item.add_marker("trains")

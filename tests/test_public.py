@@ -50,7 +50,7 @@ def test_listing_the_names_starts_no_jax() -> None:
     assert done.stdout.split()[-1] == "False"
 
 
-def test_a_method_a_backbone_and_a_pair_of_ones_own_train_by_their_names(tmp_path: Path) -> None:
+def test_a_method_a_backbone_and_a_pair_of_ones_own_train_by_their_names(tmp_path: Path, trains: None) -> None:
     doubled: list[float] = []
 
     def correct(source: Any, ctx: Any) -> Any:

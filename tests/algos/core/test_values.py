@@ -26,7 +26,7 @@ class Learned:
 
 
 @pytest.fixture(scope="module")
-def learned():
+def learned(trains):
     wide = {"actor_widths": (64,), "critic_widths": (64,), "batch_size": 64, "target_rate": 0.02}
     rates = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3, "temperature": 1e-6, "discount": DISCOUNT}
     runs = [short_run(task, "sac", **wide, **rates) for task in TASKS]

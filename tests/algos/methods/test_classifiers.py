@@ -49,7 +49,7 @@ def points() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def estimates() -> dict[tuple[str, float], np.ndarray]:
+def estimates(trains: None) -> dict[tuple[str, float], np.ndarray]:
     """Log ratios found by each variant at each noise."""
     found = {}
     for name, variant in VARIANTS.items():

@@ -104,7 +104,7 @@ def cloned_rows(seed: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def policies():
+def policies(trains):
     """Mean actions and deviations, at fresh states, of lanes that differ by their balance alone."""
     settings = {"actor_widths": (32,), "actor_learning_rate": 5e-3, "cloning": True}
     runs = [short_run(HALF_FLIPPED, balance=balance, **settings) for balance in (0.0, 200.0)]

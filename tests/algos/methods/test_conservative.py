@@ -130,7 +130,7 @@ def test_a_form_that_is_none_is_refused_in_words():
 
 
 @pytest.fixture(scope="module", params=FORMS)
-def values(request):
+def values(request, trains):
     """Q at the data's actions, which are all negative, and at positive ones, without the term and with it."""
     settings = {
         "critic_widths": (32,),

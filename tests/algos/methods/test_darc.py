@@ -105,7 +105,7 @@ def test_classifiers_learn_from_the_first_update_on():
 
 
 @pytest.fixture(scope="module")
-def course() -> dict[str, Any]:
+def course(trains: None) -> dict[str, Any]:
     """Classifiers of a pair without shift and of one whose target pushes backwards on half of the plane."""
     hyper = classifiers.Hyper(classifier_widths=(32,), classifier_batch=128)
     found = {}
@@ -184,7 +184,7 @@ def test_critics_learn_from_source_rows_alone_where_asked_but_both_domains_are_c
         build(TASK, method, settings={"learns_from": "source", "collects": "source"})
 
 
-def test_both_methods_share_a_program_and_each_learns_what_it_learns_alone():
+def test_both_methods_share_a_program_and_each_learns_what_it_learns_alone(trains):
     shared = {"warm_up": 20, "classifier_noise": 0.3, "classifier_batch": 16, "batch_size": 16}
     runs = [short_run(HALF_FLIPPED, method, **shared) for method in HYPER]
     assert len(group(runs)) == 1

@@ -116,7 +116,7 @@ def test_rows_weigh_alike_until_the_warm_up_ends_but_conservatism_does_not_wait(
     assert added == pytest.approx([2.0 * float(term)] * 2)
 
 
-def test_without_conservatism_it_is_darc_weight():
+def test_without_conservatism_it_is_darc_weight(trains):
     shared = {"warm_up": 20, "classifier_noise": 0.3, "classifier_batch": 16, "batch_size": 16}
     rows = [random_rows(HALF_FLIPPED, role, 200, seed=1)[None] for role in ("source", "target")]
     first = short_run(HALF_FLIPPED, "darc-weight", classifier_bound=2.0, **shared)

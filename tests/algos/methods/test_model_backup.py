@@ -72,7 +72,7 @@ def test_no_source_transition_counts_before_the_warm_up_ends() -> None:
 
 
 @pytest.fixture(scope="module")
-def course() -> Any:
+def course(trains: None) -> Any:
     """Trained where actions push backwards on half of the plane of the target."""
     chosen = {"ensemble_widths": (64,), "ensemble_learning_rate": 3e-3, "ensemble_interval": 1, "ensemble_batch": 64}
     run = short_run(HALF_FLIPPED, "model-backup", backbone="classic", members=3, warm_up=0, **chosen)

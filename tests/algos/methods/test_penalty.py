@@ -20,7 +20,7 @@ UPDATES = 1500
 
 
 @pytest.fixture(scope="module")
-def course():
+def course(trains):
     size = {"encoder_widths": (64,), "code_size": 16, "encoder_learning_rate": 3e-3, "encoder_batch": 64}
     runs = [short_run(HALF_FLIPPED, "par", penalty=1.0, **size)] * 2
     target = np.stack([random_rows(HALF_FLIPPED, "target", 600, seed=1)] * 2)

@@ -108,7 +108,7 @@ def test_errors_are_measured_on_target_transitions_after_every_interval_and_kept
         )
 
 
-def test_the_source_critics_count_more_where_the_domains_are_the_same() -> None:
+def test_the_source_critics_count_more_where_the_domains_are_the_same(trains: None) -> None:
     """Both are trained alike there; where half of the plane is flipped, the source's err more."""
     weights = []
     for world in (SAME, HALF_FLIPPED):

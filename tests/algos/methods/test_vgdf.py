@@ -162,7 +162,7 @@ PROBING = Hyper(members=5, ensemble_widths=(64, 64), ensemble_batch=64, ensemble
 
 
 @pytest.fixture(scope="module")
-def probe():
+def probe(trains):
     """An ensemble that knows a target in which actions push backwards in the right half, and there alone.
 
     The critics are set by hand: Q = 50 + s0 + s1 / 2, which the push changes, whatever is done next.
