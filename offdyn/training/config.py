@@ -436,6 +436,8 @@ def check(config: RunConfig) -> None:
     need(fed, "learns_from", f"what the run collects (it collects {plan.collects})")
     if config.recipe.method.compares_domains:
         need(all(has.values()), "collects", f"both: {config.method} compares the two domains")
+    unused = sac.source_fades == Sac.source_fades
+    need(unused or plan.learns_from == "fading", "source_fades", f"{Sac.source_fades:g}, unless learns_from is fading")
     if plan.head_start:
         need(all(has.values()), "head_start", f"0: the run has one domain (it collects {plan.collects})")
         each = plan.source_steps_per_target_step
