@@ -72,6 +72,13 @@ class Replay(NamedTuple):
         other = self.while_empty.sample(key, n)._replace(domain=own.domain)
         return jax.tree.map(partial(jnp.where, self.size > 0), own, other)
 
+    def stored(self) -> list[tuple[Batch, jax.Array]]:
+        """All that `sample` draws from, as batches and how much of each is filled."""
+        own = [(self.view(self.packed), self.size)]
+        if self.while_empty is None:
+            return own
+        return own + [(batch, jnp.where(self.size > 0, 0, size)) for batch, size in self.while_empty.stored()]
+
     def view(self, packed: jax.Array) -> Batch:
         """Packed transitions as a batch, normalised as sampled ones are."""
         batch = unpack(packed, self.spec, self.domain)

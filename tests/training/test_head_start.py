@@ -19,7 +19,7 @@ from offdyn.training.cohort import Cohort
 from offdyn.training.config import RunConfig, build
 
 from .resuming import stopped_and_resumed
-from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, rows_of, train
+from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, rows_of, small, train
 
 BRIEF: dict[str, Any] = {"eval_episodes": 1, "eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8}
 BRIEF |= {"learning_starts": 4, "random_steps": 2, "log_interval": 40, "checkpoint_interval": 60, **SMALL_NETWORKS}
@@ -126,13 +126,14 @@ def test_the_sources_share_of_a_batch_falls_as_target_transitions_come_in(
     np.testing.assert_array_equal(batch.next_observation[:, 0], np.where(of_source, 1.0, 2.0))
 
 
-@pytest.mark.parametrize("method", ["par", "darc-weight"])
+@pytest.mark.parametrize("method", ["par", "darc-weight", "vgdf", "model-backup", "duo"])
 def test_a_method_that_compares_domains_has_a_head_start_in_which_the_source_stands_for_both(
     method: str, tmp_path: Path
 ) -> None:
-    narrow = {"classifier_widths": 8} if method == "darc-weight" else {"encoder_widths": 8, "code_size": 4}
-    settings = BRIEF | narrow | {"learns_from": "fading", "updates_per_target_step": 4}
-    config = build(PUSH, method, "paper", settings=settings)[0]
+    older = {"source_steps", "target_interval", "updates_per_step"}
+    narrow = {name: value for name, value in small(method).items() if name not in older}
+    settings = narrow | BRIEF | {"learns_from": "fading", "updates_per_target_step": 4}
+    config = build(PUSH, method, settings=settings)[0]
     train([config], tmp_path)
     counted = [
         tuple(int(line[name]) for name in ("source_steps", "target_steps", "updates"))

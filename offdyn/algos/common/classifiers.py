@@ -162,7 +162,7 @@ def _rescaled(scale: Scale | None, source: Replay, target: Replay, step: Array) 
         return None
 
     def fit() -> Scale:
-        return scaling.fit_joined(*((inputs_of(r.view(r.packed)), r.size) for r in (source, target)))
+        return scaling.fit_joined(*((inputs_of(batch), size) for r in (source, target) for batch, size in r.stored()))
 
     rescaled: Scale = jax.lax.cond(step % scaling.INTERVAL == 0, fit, lambda: scale)
     return rescaled

@@ -117,7 +117,7 @@ def learn(ensemble: Ensemble, target: Replay, ctx: Context) -> tuple[Ensemble, A
     hyper, spec = ctx.hyper, ctx.spec
 
     def refit(_: Scale) -> Scale:
-        return scaling.fit(inputs_of(target.view(target.packed)), target.size)
+        return scaling.fit_joined(*((inputs_of(batch), size) for batch, size in target.stored()))
 
     def train(ensemble: Ensemble) -> tuple[Ensemble, Array]:
         # At the first step of every 250 updates; inside this branch, as each branch costs a GPU a pause.
