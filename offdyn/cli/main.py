@@ -30,7 +30,6 @@ def parser() -> argparse.ArgumentParser:
 
     lists = commands.add_parser("list", help="robots, tasks and methods")
     lists.add_argument("--json", action="store_true", help="one object with the keys robots, tasks, methods")
-    lists.add_argument("--picture", metavar="FILE.png", type=Path, help="draw the sources over their targets")
 
     trains = commands.add_parser("train", help="train runs, all seeds at once")
     resumes = commands.add_parser("resume", help="continue what was interrupted")
@@ -103,17 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def list_all(asked: argparse.Namespace) -> int:
+    from ..algos.registry import RECIPES
     from ..envs.pairs import WORLDS
     from ..envs.robots import ROBOTS
     from ..envs.tasks import FAMILIES, table
-
-    if asked.picture is not None:
-        from ..envs.picture import draw
-
-        draw(asked.picture)
-        print(f"wrote {asked.picture}")
-        return DONE
-    from ..algos.registry import RECIPES
 
     rows = table()
     if asked.json:

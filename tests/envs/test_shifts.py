@@ -249,5 +249,5 @@ def test_the_examples_of_the_manual_are_one_shift_in_two_forms() -> None:
 
 
 def test_domains_need_no_jax() -> None:
-    code = "import sys; from offdyn.envs import gym, picture, tasks; sys.exit('jax' in sys.modules)"
+    code = "import sys; from offdyn.envs import gym, render, tasks; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

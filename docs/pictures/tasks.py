@@ -1,4 +1,4 @@
-"""One picture of all tasks: each source over its two targets, with what changes in colour."""
+"""Draws docs/pictures/tasks.png, each source over its two targets, what changes in colour; run it with no arguments."""
 
 import textwrap
 from pathlib import Path
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import mujoco
 import numpy as np
+from matplotlib.figure import Figure
 
-from .._util.errors import OffdynError
-from .quantities import compiled
-from .render import Canvas
-from .tasks import TASKS, Task, source_of
+from offdyn.envs.quantities import compiled
+from offdyn.envs.render import Canvas
+from offdyn.envs.tasks import TASKS, Task, source_of
 
+OUT = Path(__file__).with_name("tasks.png")
 WIDTH, HEIGHT = 360, 300  # pixels of one panel
 WHITE, FLOOR = (1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0)
 BODY = (0.50, 0.56, 0.64, 1.0)
 CHANGED = (0.87, 0.32, 0.10, 1.0)
 REACH = (0.87, 0.32, 0.10, 0.10)  # where a joint can take its limb
 FORMER = (0.25, 0.25, 0.30, 0.16)  # the source's part where the target's has another shape
-FORMATS = (".png", ".pdf", ".svg", ".jpg")
 REACH_STEPS = 9  # ghosts from one joint limit to the other
 
 
@@ -44,13 +44,8 @@ VIEWS: dict[str, View] = {
 }
 
 
-def draw(path: str | Path) -> None:
+def draw(path: Path) -> None:
     """Write the picture: the four sources in the first row, their targets below."""
-    check_writable(path)
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise OffdynError("the picture needs the Python package matplotlib; install it") from error
     figure = Figure(figsize=(4 * WIDTH / 100, 3 * (HEIGHT + 75) / 100), dpi=100, facecolor="white")
     panels = figure.subplots(3, 4)
     figure.subplots_adjust(left=0.005, right=0.995, top=0.97, bottom=0.05, wspace=0.03, hspace=0.27)
@@ -62,14 +57,6 @@ def draw(path: str | Path) -> None:
             panel.set_title(name, fontsize=12, fontweight="bold", pad=4)
             panel.text(0.5, -0.02, caption(task), ha="center", va="top", fontsize=9, transform=panel.transAxes)
     figure.savefig(path)
-
-
-def check_writable(path: str | Path) -> None:
-    """Refuse a folder that is not there or a file that is no picture, before seconds are spent on drawing."""
-    if not Path(path).resolve().parent.is_dir():
-        raise OffdynError(f"cannot write the picture to {path}: its folder does not exist; make it first")
-    if Path(path).suffix.lower() not in FORMATS:
-        raise OffdynError(f"cannot write the picture to {path}: its name must end in {', '.join(FORMATS)}")
 
 
 def panel_image(task: Task) -> np.ndarray:
@@ -172,3 +159,7 @@ def _add_ghost(scene: mujoco.MjvScene, model: mujoco.MjModel, data: mujoco.MjDat
     )  # fmt: skip
     ghost.category = mujoco.mjtCatBit.mjCAT_DECOR
     scene.ngeom += 1
+
+
+if __name__ == "__main__":
+    draw(OUT)
