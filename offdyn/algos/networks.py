@@ -42,7 +42,7 @@ class Network(NamedTuple):
     shapes: tuple[tuple[int, int], ...]  # of the weights
     initial_fan_in: int  # of the first layer, for the size of its first weights only
     initial: str = "uniform"  # or he: see `init`
-    rounds: bool = False  # what a product takes and gives is bfloat16; its sum, and all else, float32
+    rounds: bool = False  # what products take and give is bfloat16, but for the last; their sums, and all else, float32
 
     @property
     def norms(self) -> list[int]:
@@ -116,11 +116,12 @@ class Network(NamedTuple):
 
     def apply(self, parameters: Parameters, x: jax.Array, domain: Any = 0.0) -> jax.Array:
         """[n, input] -> [n, output]; `domain`, one number or [n]: 0 the target's, 1 the source's."""
-        arrays = iter(parameters)
+        arrays, layers = iter(parameters), len(self.shapes)
         kept = x
         for step in self.steps:
             if step == "linear":
-                x = self.product(x, next(arrays)) + next(arrays)
+                layers -= 1
+                x = self.product(x, next(arrays), last=layers == 0) + next(arrays)
             elif step == "norm":
                 x = layer_norm(x) * next(arrays) + next(arrays)
             elif step == "keep":
@@ -138,8 +139,10 @@ class Network(NamedTuple):
                 x = ACTIVATIONS[step](x)
         return x
 
-    def product(self, x: jax.Array, weight: jax.Array) -> jax.Array:
-        return x.astype(jnp.bfloat16) @ weight.astype(jnp.bfloat16) if self.rounds else x @ weight
+    def product(self, x: jax.Array, weight: jax.Array, last: bool) -> jax.Array:
+        if self.rounds and not last:  # a value of 300 would be rounded to the next 2
+            x, weight = x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
+        return x @ weight
 
 
 def mlp(sizes: tuple[int, ...], initial_fan_in: int, activation: str = "relu", norm: str = "none") -> Network:

@@ -202,6 +202,11 @@ def test_half_precision_moves_values_and_gradients_by_its_roundings_alone_and_gi
         assert cosine > 0.995
 
 
+def test_the_last_product_keeps_its_digits_in_half_precision():
+    value = mlp((1, 1), 1)._replace(rounds=True).apply((jnp.array([[3.0]]), jnp.array([0.25])), jnp.array([[100.1]]))
+    np.testing.assert_allclose(value, [[300.55]], rtol=1e-6)  # rounded, 300.3 is 300
+
+
 @pytest.mark.parametrize("precision", ["float32", "full", "bfloat16"])
 def test_actor_and_critics_round_in_half_precision_and_in_no_other(precision):
     sac, spec = Sac(precision=precision, domain_input="flag"), ROBOTS["hopper"].spec
