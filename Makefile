@@ -95,4 +95,4 @@ lock: setup
 
 clean:
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find offdyn tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find offdyn tests benchmarks results -name __pycache__ -type d -prune -exec rm -rf {} +
