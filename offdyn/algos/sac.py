@@ -39,8 +39,9 @@ class Sac:
     # Std of the noise added to source actions, which are then clipped to [-1, 1].
     source_noise: float = setting(0.0, least=0)
     target_noise: float = setting(0.0, least=0)  # the same in the target
-    # Where the source's transitions fade: so many of the target's are as many in a batch as the source's.
-    source_fades: float = setting(5_000.0, least=0)
+    # Where the source's transitions fade: so many of the target's are as many in a batch as the source's. By default a
+    # fifth of the target steps.
+    source_fades: float = setting(20_000.0, least=0)
     log_std_low: float = -20.0
     log_std_high: float = 2.0
     # Transitions per domain and update; 256 by default where one domain is learned from.

@@ -26,6 +26,7 @@ from ..policies import base as base_policy
 
 LONGEST_NAME = 200  # of a run's folder before its seed: file systems allow 255 bytes
 MIXED = ("both", "fading")  # values of learns_from with which transitions of both domains train the agent
+FADED_AFTER = 0.2  # of the target steps: by then a batch has as many target transitions as source ones
 BATCH = Sac.batch_size  # of each domain in an update, or twice as many of one
 LONGEST = 2**31 - 1  # source steps or updates: both are counted in 32 bits
 PRESETS_OWN = "preset"  # as a setting's value: what the preset says
@@ -336,6 +337,10 @@ def build(
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
     if values.get("base_policy") is not None or values.get("residual") is not None:
         values |= base_policy.recorded(values)
+    if values.get("learns_from", Schedule.learns_from) not in MIXED and "domain_input" not in chosen:
+        values["domain_input"] = "none"
+    if values.get("learns_from") == "fading":
+        values.setdefault("source_fades", FADED_AFTER * values.get("target_steps", Schedule.target_steps))
     values.setdefault("batch_size", BATCH if values.get("learns_from", Schedule.learns_from) == "both" else 2 * BATCH)
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})

@@ -126,7 +126,7 @@ def test_a_task_outside_the_tables_gets_a_penalty_and_a_notice() -> None:
         ("replay_size", 1005, "a multiple of 10"),
         ("learns_from", "source", "what the run collects (it collects target)"),
         ("learns_from", "neither", "both, source, target or fading"),
-        ("source_fades", 100, "5000, unless learns_from is fading"),
+        ("source_fades", 100, "20000, unless learns_from is fading"),
         ("target_rate", 0, "more than 0 and at most 1"),
         ("gradient_clip", 0, "more than 0, or none"),
         ("log_std_low", 3, "less than log_std_high"),

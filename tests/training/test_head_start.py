@@ -23,7 +23,13 @@ from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, rows_of, sma
 
 BRIEF: dict[str, Any] = {"eval_episodes": 1, "eval_source_episodes": 1, "final_episodes": 2, "batch_size": 8}
 BRIEF |= {"learning_starts": 4, "random_steps": 2, "log_interval": 40, "checkpoint_interval": 60, **SMALL_NETWORKS}
-BRIEF |= {"target_steps": 20, "head_start": 60, "eval_interval": 40, "source_steps_per_target_step": 5}
+BRIEF |= {
+    "target_steps": 20,
+    "updates_per_target_step": 4,
+    "head_start": 60,
+    "eval_interval": 40,
+    "source_steps_per_target_step": 5,
+}
 # A tick has five source steps, then one target step, and four updates: those of the head start from step 5 on, the
 # first tick before which there are four source transitions, then from 80 on, before which there are four of the target.
 LEFT = [(0, 0, 0), (40, 0, 28), (60, 4, 44), (60, 12, 76), (60, 20, 108)]
@@ -38,20 +44,32 @@ def test_it_is_the_default_method_and_its_numbers_are_those_of_its_page() -> Non
     config = build("hopper-big-head")[0]
     plan = config.schedule
     assert config.method == DEFAULT == "head-start"
-    assert (plan.head_start, plan.source_steps_per_target_step, plan.updates_each) == (300_000, 10, 4)
+    assert (plan.head_start, plan.source_steps_per_target_step, plan.updates_each) == (250_000, 10, 8)
     assert (config.sac.backbone, config.sac.critic_widths, config.sac.actor_widths) == ("simba", (128, 128), (128,))
-    assert (plan.learns_from, config.sac.batch_size) == ("target", 256)
+    assert (plan.learns_from, config.sac.domain_input, config.sac.source_fades) == ("fading", "flag", 20_000)
+    assert (config.sac.batch_size, config.sac.actor_average) == (256, 3e-4)
+
+
+def test_a_source_fades_by_a_fifth_of_the_target_steps_unless_it_is_told_otherwise() -> None:
+    assert one(target_steps=500).sac.source_fades == 100
+    assert one(target_steps=500, source_fades=7).sac.source_fades == 7
+
+
+def test_nobody_has_to_turn_the_flag_off_to_go_on_with_the_target_alone() -> None:
+    assert one(learns_from="target").sac.domain_input == "none"
+    with pytest.raises(OffdynError, match="domain_input: expected none"):
+        one(learns_from="target", domain_input="flag")
 
 
 @pytest.mark.parametrize(
     ("settings", "counted"),
     [
         ({}, LEFT),
-        ({"learns_from": "both", "domain_input": "flag"}, MIXED),
-        ({"learns_from": "fading", "domain_input": "flag"}, LEFT),
+        ({"learns_from": "both"}, MIXED),
+        ({"learns_from": "target"}, LEFT),
         ({"source_envs": 1}, None),
     ],
-    ids=["then the target alone", "then both", "then a fading source", "one source step a tick"],
+    ids=["then a fading source", "then both", "then the target alone", "one source step a tick"],
 )
 def test_steps_and_updates_are_those_counted_by_hand_also_after_a_resume(
     settings: dict[str, Any], counted: list[tuple[int, int, int]] | None, tmp_path: Path
@@ -132,7 +150,7 @@ def test_a_method_that_compares_domains_has_a_head_start_in_which_the_source_sta
 ) -> None:
     older = {"source_steps", "target_interval", "updates_per_step"}
     narrow = {name: value for name, value in small(method).items() if name not in older}
-    settings = narrow | BRIEF | {"learns_from": "fading", "updates_per_target_step": 4}
+    settings = narrow | BRIEF | {"learns_from": "fading"}
     config = build(PUSH, method, settings=settings)[0]
     train([config], tmp_path)
     counted = [
