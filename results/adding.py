@@ -175,7 +175,7 @@ def preset_of(method: str, preset: str) -> dict[str, str]:
 def variant(settings: Row, chosen: Iterable[str], preset: dict[str, str]) -> str:
     """What was chosen beyond the preset, in one spelling."""
     named = {name: settings[name] for name in {*chosen} & {*settings} - UNSEEN}
-    told = {name: text(value) for name, value in named.items() if USUAL.get(name) != value}
+    told = {name: text(value) for name, value in named.items() if name not in USUAL or USUAL[name] != value}
     told = {name: value for name, value in told.items() if preset.get(name) != value}
     if "source_data" in told:
         told["source_data"] = Path(str(named["source_data"])).stem
