@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .method import Method, Metrics
 
 LOG_2PI = 1.8378770664093453
+YOUNG = 10  # an average of the actor is over a tenth of the updates so far at most: it forgets the first ones
 
 
 @lanewise
@@ -277,7 +278,8 @@ def learn(
             step % sac.actor_interval == 0, actor_step, lambda agent: (agent, zero, zero), judged
         )
     if sac.actor_average is not None:
-        after = after._replace(slow_actor=drift(after.slow_actor, after.actor.value, sac.actor_average))
+        rate = jnp.maximum(sac.actor_average, YOUNG / (step + YOUNG))
+        after = after._replace(slow_actor=drift(after.slow_actor, after.actor.value, rate))
     return after, {
         "critic loss": critic_value,
         "mean value": mean_value,
