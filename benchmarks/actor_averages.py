@@ -52,7 +52,8 @@ def keep_averages(rates: list[float], deployed: int, to: Path) -> None:
     def drift_all(slow: Any, live: Any, rate: Any) -> Any:
         if not isinstance(slow[0], tuple):  # target critics
             return drift(slow, live, rate)
-        return tuple(drift(each, live, its) for each, its in zip(slow, rates, strict=True))
+        first = jnp.where(rate > rates[deployed], rate, 0.0)  # larger than any of theirs while there were few updates
+        return tuple(drift(each, live, jnp.maximum(its, first)) for each, its in zip(slow, rates, strict=True))
 
     def chosen(agent: sac.Agent) -> Any:
         return agent.actor.value if looked_at[0] == LIVE else agent.slow_actor[looked_at[0]]
