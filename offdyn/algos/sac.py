@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .._util.fields import lanewise, setting
+from .._util.fields import LARGEST, lanewise, setting
 from .._util.types import TARGET, Array, Batch, Context, Spec
 from ..data.replay import Replay
 from .backbones import BACKBONES
@@ -43,6 +43,7 @@ class Sac:
     # Where the source's transitions fade: so many of the target's are as many in a batch as the source's. By default a
     # fifth of the target steps.
     source_fades: float = setting(20_000.0, least=0)
+    error_bound: float = setting(LARGEST, above=0)  # of the critics: larger errors pull no harder
     log_std_low: float = -20.0
     log_std_high: float = 2.0
     # Transitions per domain and update; 256 by default where one domain is learned from.
@@ -182,9 +183,14 @@ def backup(agent: Agent, batch: Batch, key: jax.Array, sac: Sac, spec: Spec) -> 
 
 
 def critic_loss(critics: Parameters, batch: Batch, y: Array, sac: Sac, spec: Spec) -> tuple[Array, Array]:
-    """sum_i mean_n weight (Q_i - y)^2, the mean over all transitions of both domains, also those of weight 0."""
+    """sum_i mean_n weight (Q_i - y)^2, the mean over all transitions of both domains, also those of weight 0.
+
+    Beyond `error_bound` it goes on as a line (Huber).
+    """
     q = values(critics, batch.observation, batch.action, sac, spec, batch.domain)
-    return (batch.weight * jnp.square(q - y)).mean(1).sum(), q.mean()
+    error = q - y
+    held = jnp.clip(error, -sac.error_bound, sac.error_bound)
+    return (batch.weight * held * (2 * error - held)).mean(1).sum(), q.mean()
 
 
 def actor_loss(

@@ -160,6 +160,19 @@ def test_rows_of_weight_zero_count_in_the_mean_but_not_in_the_loss():
     close(halved, critic_loss(agent.critic.value, kept, y[:20], SMALL, SPEC)[0] / 2)
 
 
+def test_beyond_their_bound_errors_of_the_critics_count_as_a_line_and_pull_no_harder():
+    sac = dataclasses.replace(SMALL, error_bound=0.7)
+    agent, batch, y = random_agent(sac), random_batch(), 5 * np.random.default_rng(3).normal(size=40)
+    error = (
+        Formulas(SPEC, sac).values(flat_stack(agent.critic.value), batch.observation, batch.action, batch.domain) - y
+    )
+    huber = np.where(np.abs(error) <= 0.7, error**2, 1.4 * np.abs(error) - 0.49)
+    assert 0 < (np.abs(error) <= 0.7).mean() < 0.5
+    close(critic_loss(agent.critic.value, batch, y, sac, SPEC)[0], (batch.weight * huber).mean(1).sum())
+    pull = jax.grad(lambda y: critic_loss(agent.critic.value, batch, y, sac, SPEC)[0])(y)
+    close(pull, -(batch.weight * 2 * np.clip(error, -0.7, 0.7)).sum(0) / 40)
+
+
 @every_choice
 def test_actor_loss_is_the_mean_of_temperature_times_log_probability_minus_the_value(sac):
     agent, batch, key = random_agent(sac), random_batch(), jax.random.key(7)

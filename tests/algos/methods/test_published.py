@@ -60,7 +60,7 @@ SHARED: Published = {
 UNPUBLISHED = {
     "actor_average", "backbone", "domain_input", "precision", "temperature_learning_rate", "temperature_per_domain",
     "target_entropy", "entropy_per_action", "weigh", "deviation_shuffled", "deviation_averaged", "weight_shuffled",
-    "weight_averaged", "source_fades", "standardise_inputs", "weigh_conservatism",
+    "weight_averaged", "source_fades", "error_bound", "standardise_inputs", "weigh_conservatism",
 }  # fmt: skip
 
 CLONING: Published = {
