@@ -1,12 +1,10 @@
 """Tiny pairs of domains whose answers can be written down, and the means to learn in them within seconds."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
-import pytest
 
 from offdyn._util.types import Spec
 from offdyn.algos.registry import METHODS
@@ -16,15 +14,6 @@ from offdyn.envs.pairs import open_bodies
 from offdyn.envs.toy import World
 from offdyn.training.config import RunConfig, build
 from offdyn.training.program import Lane, Programs, lane_settings, run_keys
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation() -> Iterator[None]:
-    """Leave out the compiler's dear passes: programs this small run once and compile for seconds."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def never(next_observation: Any) -> Any:

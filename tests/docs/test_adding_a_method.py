@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
 from offdyn.algos.registry import METHODS, RECIPES
@@ -22,15 +21,12 @@ def script(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> I
     folder = tmp_path_factory.mktemp("adding")
     (folder / "par_capped.py").write_text(METHOD)
     known = [(registry, dict(registry)) for registry in (METHODS, RECIPES)]
-    optimised = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.syspath_prepend(folder)
         names: dict[str, Any] = {"__name__": "script"}
         exec(TRIAL, names)
         yield names
-    jax.config.update("jax_disable_most_optimizations", optimised)
     sys.modules.pop("par_capped", None)
     for registry, before in known:
         registry.clear()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import jax
 import pytest
 
 from offdyn.algos.backbones import BACKBONES
@@ -38,12 +37,10 @@ PYTHON = [
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory, shared_programs: None) -> Iterator[Shell]:
-    before, backbones = jax.config.values["jax_disable_most_optimizations"], dict(BACKBONES)
-    jax.config.update("jax_disable_most_optimizations", True)  # programs this small run once and compile for seconds
+def shell(tmp_path_factory: pytest.TempPathFactory, made_once: None) -> Iterator[Shell]:
+    backbones = dict(BACKBONES)
     with pytest.MonkeyPatch.context() as patch:
         yield Shell(tmp_path_factory.mktemp("pages"), patch)
-    jax.config.update("jax_disable_most_optimizations", before)
     BACKBONES.clear()
     BACKBONES.update(backbones)  # without those that a page has registered
 

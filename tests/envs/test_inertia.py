@@ -27,7 +27,6 @@ from offdyn.envs.tasks import (
 )
 
 from ..data.simulated import simulated
-from ..probes import quick_compilation  # noqa: F401
 
 BIG_HEAD = "hopper-big-head-legacy"
 # Of a hopper with a big head whose masses and inertias were worked out apart from this package.

@@ -2,10 +2,9 @@
 
 import pytest
 
-from ..probes import quick_compilation  # noqa: F401
 from .small_jobs import hurried_jobs  # noqa: F401
 
 
-@pytest.fixture(scope="session", autouse=True)
-def programs(shared_programs: None) -> None:
-    """Each program is compiled once."""
+@pytest.fixture(scope="module", autouse=True)
+def programs(made_once: None) -> None:
+    """Each program is traced and compiled once."""

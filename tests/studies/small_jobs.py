@@ -109,9 +109,8 @@ def when(happened: Callable[[], bool], then: Callable[[], None]) -> threading.Th
 
 @pytest.fixture(scope="module")
 def hurried_jobs(shared_programs: None) -> Iterator[None]:
-    """Jobs compile in a hurry, and each program once, in whichever process."""
+    """Jobs compile each program once, in whichever process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
         patch.setenv("JAX_PLATFORMS", "cpu")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "token")

@@ -44,7 +44,6 @@ def begin(folder: Path, *options: str) -> "subprocess.Popen[str]":
     asked = ["study", "run", "mine.yaml", "--out", "out", "--threads", "1", *options]
     chosen = {
         "JAX_PLATFORMS": "cpu",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     return subprocess.Popen(

@@ -11,6 +11,11 @@ from offdyn.envs import pairs
 from . import small
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs(made_once: None) -> None:
+    """Each program is traced and compiled once."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def known_world(shared_programs: None) -> Iterator[None]:
     """A resume finds the world by its name."""

@@ -17,7 +17,6 @@ from offdyn.training.config import RunConfig, build
 from offdyn.training.preparation import with_first_phases
 from offdyn.training.progress import Quiet
 
-from ..probes import quick_compilation  # noqa: F401
 from .resuming import check, stopped_and_resumed
 from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, resume, rows_of, run, train
 

@@ -17,7 +17,6 @@ from offdyn.training.cohort import Cohort
 from offdyn.training.config import build
 from offdyn.training.preparation import with_first_phases
 
-from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, curve, differing, outcome, resume, rows_of, run, small, train
 
 OFFLINE = {"source_envs": None, "eval_interval": 120, "log_interval": 40}

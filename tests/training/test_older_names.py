@@ -14,7 +14,6 @@ from offdyn.studies.study import parse as parse_study
 from offdyn.training.config import NEW_NAMES, RunConfig, build
 from offdyn.training.run_folder import RunFolder, from_yaml, to_yaml
 
-from ..probes import quick_compilation  # noqa: F401
 from .small import PUSH, SMALL_NETWORKS, differing, outcome, resume, train
 
 BRIEF: dict[str, Any] = {"eval_interval": 120, "log_interval": 40, "checkpoint_interval": 100, "eval_episodes": 1}

@@ -27,8 +27,6 @@ from offdyn.training.config import build
 from offdyn.training.preparation import group
 from offdyn.training.program import Lane, Programs, lane_settings, named_leaves, run_keys
 
-from ..probes import quick_compilation  # noqa: F401
-
 TASKS = ("hopper-big-head", "ant-short-feet")
 SMALL = {"actor_widths": (16,), "critic_widths": (16,), "batch_size": 16}
 ENCODERS = {"encoder_widths": (16,), "code_size": 20, "encoder_batch": 16}

@@ -9,7 +9,6 @@ from offdyn._util.errors import OffdynError
 from offdyn.training.cohort import Cohort
 from offdyn.training.config import RunConfig, build
 
-from ..probes import quick_compilation  # noqa: F401
 from .resuming import stopped_and_resumed
 from .small import PUSH, SMALL_NETWORKS, curve, differing, outcome, train
 

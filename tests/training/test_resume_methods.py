@@ -7,7 +7,6 @@ import pytest
 from offdyn.algos.method import Method
 from offdyn.algos.registry import METHODS
 
-from ..probes import quick_compilation  # noqa: F401
 from .resuming import check
 from .small import run
 
