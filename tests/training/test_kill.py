@@ -1,4 +1,7 @@
-"""Real processes on a real robot, ended by real signals: what is resumed ends with the same bytes."""
+"""Real processes on a real robot, ended by real signals: what is resumed ends with the same bytes.
+
+Here the default method: PAR and VGDF in the long suite, every method within a process in test_resume_methods.py.
+"""
 
 import os
 import random
@@ -13,8 +16,20 @@ import pytest
 
 from .small import SHORT, differing, outcome
 
-ASKED = f"--task hopper-big-head --method par --seeds 0 1 {SHORT}".split()
+SETTINGS = (
+    "--task hopper-broken-joints --seeds 0 1 --head-start 1000 --domain-input flag --target-steps 200 "
+    "--eval-interval 500 --eval-episodes 2 --checkpoint-interval 50 --set learns_from=both actor_widths=8 "
+    "critic_widths=8,8 batch_size=8 learning_starts=8 random_steps=30 log_interval=100 final_episodes=2 "
+    "eval_source_episodes=1"
+)
+ASKED = SETTINGS.split()
+PAR = f"--task hopper-big-head --method par --seeds 0 1 {SHORT}".split()
+SHARED = " ".join(word for word in SHORT.split() if not word.startswith(("encoder_", "code_size")))
+ENSEMBLE = "ensemble_widths=8 ensemble_batch=8 optimist_widths=8 members=3 warm_up=500"
+VGDF = f"--task hopper-broken-joints --method vgdf --seeds 0 1 {SHARED} {ENSEMBLE}".split()
 PATIENCE = 240.0  # seconds for a process on a busy machine
+
+pytestmark = pytest.mark.usefixtures("compiled_as_by_users")
 
 
 def begin(*arguments: str) -> "subprocess.Popen[str]":
@@ -67,20 +82,8 @@ def after(seconds: float) -> Callable[[], bool]:
     return passed
 
 
-def killed_in_turn(asked: list[str], moments: list[float], folder: Path) -> None:
-    """Kill a training and each resume of it but the last, so long after a checkpoint; it ends with the same bytes."""
-    whole, out = folder / "whole", folder / "out"
-    finish(begin("train", *asked, "--out", str(whole)))
-    process = begin("train", *asked, "--out", str(out))
-    for moment in moments:
-        assert end(process, out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moments
-        process = begin("resume", str(out))
-    assert "resumed at step" in finish(process)
-    assert differing(outcome(whole), outcome(out)) == [], moments
-
-
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory, compiled_as_by_users: None) -> Path:
     """The training that nobody disturbed."""
     out = tmp_path_factory.mktemp("whole") / "out"
     finish(begin("train", *ASKED, "--out", str(out)))
@@ -92,7 +95,8 @@ def test_a_training_ended_by_every_signal_in_turn_ends_with_the_same_bytes(whole
     dice = random.Random()
     moment = dice.uniform(0.0, 0.3)
     first = begin("train", *ASKED, "--out", str(out))
-    assert end(first, out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moment
+    assert end(first, out, signal.SIGKILL, after(0.0)) == -signal.SIGKILL  # while actions are random still
+    assert end(begin("resume", str(out)), out, signal.SIGKILL, after(moment)) == -signal.SIGKILL, moment
     assert end(begin("resume", str(out)), out, signal.SIGINT, after(0.05)) == 75
     assert end(begin("resume", str(out)), out, signal.SIGTERM, after(0.05)) == 75
     within_a_checkpoint = end(begin("resume", str(out)), out, signal.SIGKILL, lambda: any(writing(out)))
@@ -128,12 +132,14 @@ def test_a_training_under_nohup_outlives_its_terminal() -> None:
 
 
 @pytest.mark.slow
-def test_a_training_killed_at_many_random_moments_ends_with_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    dice = random.Random()
+@pytest.mark.parametrize("asked", [ASKED, PAR, VGDF], ids=["head-start", "par", "vgdf"])
+def test_a_training_killed_at_many_random_moments_ends_with_the_same_bytes(asked: list[str], tmp_path: Path) -> None:
+    dice, whole = random.Random(), tmp_path / "whole"
+    finish(begin("train", *asked, "--out", str(whole)))
     for attempt in range(4):
         out = tmp_path / f"out-{attempt}"
         moments = [dice.uniform(0.0, 0.6) for _ in range(3)]
-        process = begin("train", *ASKED, "--out", str(out))
+        process = begin("train", *asked, "--out", str(out))
         for moment in moments:
             end(process, out, signal.SIGKILL, after(moment))
             process = begin("resume", str(out))
