@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .. import __version__
 from .._util.errors import OffdynError
-from . import bench, collect, completion, crash, export, study, train, tune, video
+from . import bench, collect, crash, export, study, train, tune, video
 from .parser import COUNT, MISTAKE, SEED, Parser
 
 DONE, FAILED = 0, 1
@@ -59,7 +59,6 @@ def parser() -> argparse.ArgumentParser:
     study.add_arguments(commands.add_parser("study", help="all runs of a table or figure, in one command"))
     tune.add_arguments(commands.add_parser("tune", help="search scalars of a method under a target budget"))
     bench.add_arguments(commands.add_parser("bench", help="how fast this machine is, how fast it could be"))
-    completion.add_arguments(commands.add_parser("completion", help="names, commands and flags for your shell"))
     return root
 
 
@@ -76,7 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands |= {"train": train.train, "resume": train.resume, "tune": tune.run}
     commands |= {"collect": collect.run, "study": study.run, "bench": bench.run}
     commands |= {"export": export.run, "video": video.run}
-    commands |= {"completion": lambda asked: completion.run(asked, parser())}
     try:
         if asked.command in LEARNING or getattr(asked, "action", None) in ("run", "plan"):
             from ..training.hardware import offer_every_core

@@ -333,7 +333,6 @@ def sound(draw: Random) -> list[str]:
         ["study", "plan", "interval", "--seeds", "0", "--lanes", "2", "--threads", "1"],
         ["tune", task, "--search", "penalty=0.01:5:log", "--budget-target-steps", "1", "--trials", "16"],
         ["bench", "--backbone", "nothing", "--quick"],
-        ["completion", draw.choice(("bash", "zsh", "fish"))],
     ]
     if draw.random() < 0.6:
         return train + [word for words in draw.sample(some, draw.randrange(4)) for word in words]
