@@ -28,7 +28,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action.add_argument("--only", nargs="+", default=[], metavar="NAME", help="tasks, robots, methods, qualities")
         action.add_argument("--lanes", type=COUNT, metavar="N", help="most runs in one job; default: all that fit it")
         action.add_argument("--threads", type=THREADS, metavar="N", help="per job, for the physics; changes no result")
-    plan.add_argument("--measure", action="store_true", help="time a few ticks of each cohort: minutes")
     run.add_argument("--backend", default="local", metavar="B", help="local (default), ray, submitit")
     run.add_argument("--workers", type=COUNT, metavar="N", help="local: jobs at once; default 4 on a GPU, else 1")
     run.add_argument("--address", metavar="A", help="ray: of the cluster to join; default: one of this machine")
@@ -91,7 +90,7 @@ def _plan(asked: argparse.Namespace) -> int:
         for text in notices:
             _say(text)
         print(f"{stage.name}: {stage.what}" if stage.what else stage.name)
-        for line in of_study(todo, measured=asked.measure, threads=wanted.threads):
+        for line in of_study(todo, wanted.threads):
             print(line, flush=True)
     for line in stages.later(study, known):
         print(line)

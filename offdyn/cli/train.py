@@ -135,7 +135,7 @@ def _say_what_would_be_trained(
     for run in (run for members in cohorts for run in members):
         print(f"  {run.name}")
     named = {f"{number} {methods_of(members)}": members for number, members in enumerate(cohorts, start=1)}
-    for line in table("cohort", named, measured=False, threads=threads):
+    for line in table("cohort", named, threads):
         print(line)
     print("nothing was trained or written")
     return DONE
