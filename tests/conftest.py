@@ -39,12 +39,15 @@ MOST = 12  # so many are kept, those used last: each has compiled programs of so
 @pytest.fixture(scope="module")
 def made_once(shared_programs: None) -> Iterator[None]:
     """Cohorts of one shape share their programs, which hold no state: each is traced once in a process, too."""
+    import jax
+
     from offdyn.training import program
 
     programs = program.Programs
 
     def remembered(method: Any, *rest: Any, **named: Any) -> Any:
-        key = id(method), repr(rest), repr(named)  # with all settings, and the arrays of a padded robot
+        hurried = jax.config.values["jax_disable_most_optimizations"]
+        key = id(method), hurried, repr(rest), repr(named)  # with all settings, and the arrays of a padded robot
         found = made.pop(key, None) or (programs(method, *rest, **named), method)  # so that no other one gets its id
         made[key] = found
         if len(made) > MOST:
@@ -54,6 +57,17 @@ def made_once(shared_programs: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "Programs", remembered)
         yield
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """For what is the same to the last bit in different programs only where they are compiled with optimisations."""
+    import jax
+
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="module")

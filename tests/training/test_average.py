@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from offdyn._util.types import TARGET
 from offdyn.algos import sac as core
@@ -41,6 +42,7 @@ def test_each_update_brings_it_nearer_to_the_actor_the_first_ones_more() -> None
         assert np.allclose(agent.slow_actor[0], agent.actor.value[0], atol=1e-7) == (rate == 1)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_it_is_the_policy_that_is_tested_and_saved_and_the_actor_the_one_that_acts() -> None:
     averaged, plain = (Cohort([one(**more)], 1) for more in ({"actor_average": 0.01}, {}))
     for cohort in (averaged, plain):
