@@ -10,6 +10,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.usefixtures("compiled_as_by_users"),
     pytest.mark.skipif(jax.default_backend() != "gpu", reason="no GPU here"),
 ]
 TRAIN = ["--task", "halfcheetah-no-thighs", "--seeds", "0", "1", "--source-steps", "6000", "--eval-interval", "2000"]
