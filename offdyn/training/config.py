@@ -534,9 +534,11 @@ def _as_batched(task: pairs.Pair, plan: Schedule) -> Schedule:
 
 
 def _in_whole_ticks(plan: Schedule, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Intervals and the replay's size, where nobody chose them, as the nearest multiples of a tick."""
+    """Intervals, a head start and the replay's size, where nobody chose them, as the nearest multiples of a tick."""
     wholes = {name: plan.tick for name in ("eval_interval", "log_interval", "checkpoint_interval")}
     wholes["replay_size"] = plan.source_env_count or plan.tick
+    if plan.head_start:
+        wholes["head_start"] = plan.source_steps_per_target_step
     if min(wholes.values()) < 1:
         return {}  # which is refused
     return {n: max(1, round(getattr(plan, n) / of)) * of for n, of in wholes.items() if n not in chosen}

@@ -55,6 +55,11 @@ def test_a_source_fades_by_a_fifth_of_the_target_steps_unless_it_is_told_otherwi
     assert one(target_steps=500, source_fades=7).sac.source_fades == 7
 
 
+def test_it_is_of_whole_target_steps_where_nobody_chose_its_length() -> None:
+    assert build("hopper-big-head", settings={"source_steps_per_target_step": 160})[0].schedule.head_start == 249_920
+    assert build("hopper-big-head", settings={"source_steps_per_target_step": 7})[0].schedule.head_start == 249_998
+
+
 def test_nobody_has_to_turn_the_flag_off_to_go_on_with_the_target_alone() -> None:
     assert one(learns_from="target").sac.domain_input == "none"
     with pytest.raises(OffdynError, match="domain_input: expected none"):
