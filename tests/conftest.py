@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 from copy import copy
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")
 # Programs of tests are small and run briefly, and compiling them takes the time: they are compiled in a hurry, also in
 # processes that tests start. JAX_DISABLE_MOST_OPTIMIZATIONS=0 and XLA_FLAGS=--xla_cpu_use_fusion_emitters=true undo it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}"  # the last counts
+old = [int(part) for part in version("jaxlib").split(".")[:2]] < [0, 11]  # newer ones end at a flag they do not know
+hurry = "--xla_cpu_use_fusion_emitters=false" if old else ""
+os.environ["XLA_FLAGS"] = f"{hurry} {os.environ.get('XLA_FLAGS', '')}"  # of a flag the last one counts
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,7 @@ def pairs() -> Iterator[Any]:
         yield pytest.param(method, backbone, marks=() if quick else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("method", "backbone"), pairs())
+@pytest.mark.parametrize(("method", "backbone"), list(pairs()))
 def test_every_learned_part_moves(method: str, backbone: str) -> None:
     run = small(method, backbone)
     before, after = arrays(first_lanes(programs_for(run), [run])), arrays(learned(run))
