@@ -17,7 +17,7 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 old = [int(part) for part in version("jaxlib").split(".")[:2]] < [0, 11]  # newer ones end at a flag they do not know
 hurry = "--xla_cpu_use_fusion_emitters=false" if old else ""
-os.environ["XLA_FLAGS"] = f"{hurry} {os.environ.get('XLA_FLAGS', '')}"  # of a flag the last one counts
+os.environ["XLA_FLAGS"] = f"{hurry} {os.environ.get('XLA_FLAGS', '')}".strip()  # of a flag the last one counts
 
 
 @pytest.fixture(scope="session")

@@ -78,7 +78,7 @@ def on_two_devices(
 ) -> tuple[Path, list[str]]:
     """What the script left, and printed."""
     folder = tmp_path_factory.mktemp("devices")
-    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2".strip()
     return folder, in_a_process(SCRIPT, folder, request.param, XLA_FLAGS=flags)
 
 
