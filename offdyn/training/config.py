@@ -337,11 +337,12 @@ def build(
     values = {**below, **never, **chosen, **the_recipe.fixed, **nowhere}
     if values.get("base_policy") is not None or values.get("residual") is not None:
         values |= base_policy.recorded(values)
-    if values.get("learns_from", Schedule.learns_from) not in MIXED and "domain_input" not in chosen:
+    learns_from = values.get("learns_from", Schedule.learns_from)
+    if learns_from not in MIXED and "domain_input" not in chosen:
         values["domain_input"] = "none"
-    if values.get("learns_from") == "fading":
+    if learns_from == "fading":
         values.setdefault("source_fades", FADED_AFTER * values.get("target_steps", Schedule.target_steps))
-    values.setdefault("batch_size", BATCH if values.get("learns_from", Schedule.learns_from) == "both" else 2 * BATCH)
+    values.setdefault("batch_size", BATCH if learns_from == "both" else 2 * BATCH)
     made = {
         key: part(**{f.name: values[f.name] for f in dataclasses.fields(part) if f.name in values})
         for key, part in parts.items()
