@@ -175,8 +175,8 @@ def preset_of(method: str, preset: str) -> dict[str, str]:
 def variant(settings: Row, chosen: Iterable[str], preset: dict[str, str]) -> str:
     """What was chosen beyond the preset, in one spelling."""
     named = {name: settings[name] for name in {*chosen} & {*settings} - UNSEEN}
-    told = {name: text(value) for name, value in named.items() if name not in USUAL or USUAL[name] != value}
-    told = {name: value for name, value in told.items() if preset.get(name) != value}
+    usual = {name: text(value) for name, value in USUAL.items()} | preset  # a preset's own value is the usual one
+    told = {name: text(value) for name, value in named.items() if usual.get(name) != text(value)}
     if "source_data" in told:
         told["source_data"] = Path(str(named["source_data"])).stem
     return said(told)

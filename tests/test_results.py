@@ -156,6 +156,14 @@ def test_settings_of_older_and_newer_runs_have_one_spelling(results: Any) -> Non
     assert adding.preset_of("head-start", "gone") == {}
 
 
+def test_what_is_usual_elsewhere_is_told_where_the_preset_has_something_else(results: Any) -> None:
+    adding = results.adding
+    plain, average = {"domain_input": "none"}, {"actor_average": None}
+    assert adding.variant(plain, plain, {}) == ""
+    assert adding.variant(plain, plain, adding.preset_of("head-start", "fading")) == "domain_input=none"
+    assert adding.variant(average, average, adding.preset_of("head-start", "fading")) == "actor_average=none"
+
+
 def test_target_steps_to_a_score_are_those_of_the_mean_over_tasks(
     results: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
